@@ -1,0 +1,93 @@
+"""Every error that leaves Postrich, in one tree that says whose fault it is.
+
+Refusals of the ordinary kind (a relay said no, a signer is away) are values, not exceptions.
+An error's text is one sentence for a person and never holds a secret.
+"""
+
+from __future__ import annotations
+
+
+class PostrichError(Exception):
+    """The root: catch this to catch everything that Postrich raises on purpose."""
+
+
+class CallerError(PostrichError):
+    """What was asked for cannot be done as asked; nothing was stored."""
+
+
+class InvalidEvent(CallerError):
+    """The event or draft breaks the protocol's rules; the text names the field."""
+
+
+class RefusedKind(CallerError):
+    """The event is well formed, but of a kind that must never be published or queued."""
+
+
+class UnknownJob(CallerError):
+    """No job has that number, event id or prefix."""
+
+
+class IllegalMove(CallerError):
+    """The job's state does not allow this action."""
+
+
+class BadSetting(CallerError):
+    """A setting has a value that cannot work; the text names it."""
+
+
+class StoreError(PostrichError):
+    """The store could not do its work: disk, file, lock or schema."""
+
+
+class StoreFull(StoreError):
+    """The disk or the database's quota is full; nothing of the failed call was kept."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the file locked for longer than we wait."""
+
+
+class StoreUnusable(StoreError):
+    """The file is not an outbox, is damaged, or was made by a newer Postrich."""
+
+
+class LeaseLost(StoreError):
+    """Another worker holds this lane now; the results that came with the call were not written."""
+
+
+class AlreadyServed(StoreError):
+    """Another `postrich serve` works on this outbox."""
+
+
+class SignerError(PostrichError):
+    """A signer did not sign. `code` is one of the stable codes of requirement A5."""
+
+    code = "SIGNER_UNAVAILABLE"
+
+
+class SignerUnavailable(SignerError):
+    """No signer for this account can be reached now."""
+
+
+class SignerRejected(SignerError):
+    """The person said no."""
+
+    code = "USER_REJECTED"
+
+
+class SignerTimeout(SignerError):
+    """The signer did not answer in time."""
+
+    code = "TIMEOUT"
+
+
+class KeyProblem(PostrichError):
+    """A key file or key text cannot be used: wrong passphrase, wrong form, not there."""
+
+
+class RelayError(PostrichError):
+    """A relay could not be reached or broke the protocol."""
+
+
+class JobFailed(PostrichError):
+    """Raised to who waits for a job that ended without being published."""

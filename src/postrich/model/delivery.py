@@ -1,0 +1,127 @@
+"""Deliveries: a job at one destination, the verdicts on it, and what lanes carry."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class DeliveryState(enum.StrEnum):
+    """Where one destination stands. Only `waiting` is worked on."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    SUPERSEDED = "superseded"
+    REFUSED = "refused"
+    PARKED = "parked"
+    SKIPPED = "skipped"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Outcome(enum.StrEnum):
+    """What one reply, silence or fault means."""
+
+    DELIVERED = "delivered"
+    SUPERSEDED = "superseded"
+    RETRY = "retry"
+    AUTHENTICATE = "authenticate"
+    UNKNOWN = "unknown"
+    PARKED = "parked"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """An outcome with its evidence.
+
+    `burns`: it counts as an attempt of this event (B10: a relay's own fault does not).
+    `limit`: after that many attempts it is final, whatever the policy allows.
+    """
+
+    outcome: Outcome
+    code: str
+    text: str = ""
+    burns: bool = True
+    limit: int | None = None
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A destination chosen for a job, and why."""
+
+    url: str
+    reason: str = ""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A job at one destination, as its owner sees it."""
+
+    relay: str
+    reason: str
+    state: DeliveryState
+    attempts: int
+    next_at: int | None
+    code: str | None
+    detail: str
+    settled_at: int | None
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """What every lane needs of a job, read once and shared: the frame is sent as it is."""
+
+    job: int
+    event_id: str
+    pubkey: str
+    created_at: int
+    priority: int
+    expires_at: int
+    policy: str
+    frame: bytes
+
+
+def event_frame(raw: bytes) -> bytes:
+    """The message that carries an event, its bytes untouched."""
+    return b'["EVENT",' + raw + b"]"
+
+
+class Flight:
+    """A parcel on its way to one relay. Mutable and short-lived: it exists only in memory."""
+
+    __slots__ = ("attempts", "auth_rounds", "event_id", "job", "parcel", "sent_at")
+
+    def __init__(self, parcel: Parcel, attempts: int) -> None:
+        self.parcel = parcel
+        self.job = parcel.job
+        self.event_id = parcel.event_id
+        self.attempts = attempts
+        self.sent_at = 0.0
+        self.auth_rounds = 0
+
+
+class Settlement(msgspec.Struct, frozen=True, array_like=True):
+    """What a lane writes of one attempt: the delivery's next state and the story's next line."""
+
+    job: int
+    state: DeliveryState
+    attempts: int
+    next_at: int
+    code: str
+    detail: str
+    burnt: bool
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """A relay as the store knows it: a small number for a URL."""
+
+    id: int
+    url: str
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """Proof of holding a lease: every result is written under it or not at all."""
+
+    name: str
+    owner: str
+    epoch: int

@@ -1,0 +1,1 @@
+"""Pure decisions: functions of values. No clock, chance, socket, database or log in here."""

@@ -1,0 +1,363 @@
+"""The conversation with one relay on one socket, without the socket.
+
+Driven by frames and time: `publish`, `receive`, `tick`, `lost`. Afterwards `outgoing` holds
+frames to send, `outcomes` what became of events, `auth_wanted` the challenge to be signed.
+Promises: every published flight gets exactly one outcome, or two where an OK comes after the
+relay was thought silent. Never blocks, never reads a clock, never signs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from postrich.model.delivery import Flight, Outcome, Verdict
+from postrich.rules.replies import (
+    DELIVERED,
+    Hint,
+    hint_of_notice,
+    parse_reply,
+    verdict_of_close,
+    verdict_of_notice,
+    verdict_of_ok,
+    verdict_of_silence,
+)
+
+MAX_AUTH_ROUNDS = 2
+CHALLENGE_WAIT = 3.0
+READ_BACK_WAIT = 5.0
+MAX_REMEMBERED = 4096
+_IDS_PER_READ = 100
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_PLAIN_OK = (b'",true,""]', b'", true, ""]')
+
+
+class AuthRequest(msgspec.Struct, frozen=True):
+    """A challenge to be signed as a kind 22242 event for exactly this relay URL."""
+
+    challenge: str
+    relay: str
+
+
+class Session:
+    """One socket's conversation. `identity` is the key it may AUTH as; None never AUTHs."""
+
+    def __init__(self, url: str, timeout: float, identity: str | None = None) -> None:
+        self.url = url
+        self.timeout = timeout
+        self.identity = identity
+        self.outgoing: list[bytes] = []
+        self.outcomes: list[tuple[Flight, Verdict]] = []
+        self.auth_wanted: AuthRequest | None = None
+        self.throttled = False
+        self.heard = False
+        self.strange_frames = 0
+        self.in_flight: dict[str, Flight] = {}
+        self._late: dict[str, Flight] = {}
+        self._reading: dict[str, dict[str, Flight]] = {}
+        self._reading_since: dict[str, float] = {}
+        self._reads = 0
+        self._auth = _Auth()
+        self._hint = ""
+
+    @property
+    def load(self) -> int:
+        """Events that still await their outcome."""
+        reading = sum(map(len, self._reading.values())) if self._reading else 0
+        return len(self.in_flight) + len(self._auth.held) + reading
+
+    # -- what we say ---------------------------------------------------------------------
+
+    def publish(self, flight: Flight, now: float) -> None:
+        """Send an event, or hold it while an AUTH is under way."""
+        if self._auth.under_way:
+            self._auth.held.append(flight)
+            return
+        flight.sent_at = now
+        self.in_flight[flight.event_id] = flight
+        self.outgoing.append(flight.parcel.frame)
+
+    def authenticate(self, event_id: str, event_json: bytes, now: float) -> None:
+        """The signer answered: send the AUTH event and wait for its OK."""
+        self._auth.event_id = event_id
+        self._auth.since = now
+        self.outgoing.append(b'["AUTH",' + event_json + b"]")
+
+    def cannot_authenticate(self, verdict: Verdict) -> None:
+        """There is no signature to be had: what waits for it gets that verdict."""
+        self._auth.reset()
+        self.auth_wanted = None
+        self._release(verdict)
+
+    # -- what the relay says ---------------------------------------------------------------
+
+    def receive(self, data: bytes, now: float) -> None:
+        """One text frame. The plain OK, nine frames of ten, takes the short way."""
+        self.heard = True
+        if data.startswith(b'["OK","') and data[71:] in _PLAIN_OK:
+            flight = self.in_flight.pop(data[7:71].decode("latin-1"), None)
+            if flight is not None:
+                self.outcomes.append((flight, DELIVERED))
+                return
+        self._receive_any(data, now)
+
+    def _receive_any(self, data: bytes, now: float) -> None:
+        try:
+            frame = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.strange_frames += 1
+            return
+        if not isinstance(frame, list) or not frame:
+            self.strange_frames += 1
+            return
+        match frame:
+            case ["OK", str(event_id), bool(accepted), *rest]:
+                self._on_ok(event_id, accepted, rest[0] if rest else "", now)
+            case ["AUTH", str(challenge), *_]:
+                self._on_challenge(challenge)
+            case ["EVENT", str(subscription), dict(event), *_]:
+                self._on_read(subscription, event)
+            case ["EOSE", str(subscription), *_]:
+                self._end_read(subscription, "the relay does not have it")
+            case ["CLOSED", str(subscription), *rest]:
+                reason = parse_reply(rest[0] if rest else "").raw
+                self._end_read(subscription, f"the relay would not say: {reason}")
+            case ["NOTICE", str(text), *_]:
+                self._on_notice(text)
+            case _:
+                self.strange_frames += 1
+
+    def _on_ok(self, event_id: str, accepted: bool, message: Any, now: float) -> None:
+        if event_id == self._auth.event_id:
+            self._on_auth_answer(accepted, message, now)
+            return
+        flight = self._take(event_id)
+        if flight is None:
+            flight = self._only_flight(event_id, accepted)
+        if flight is None:
+            self._hint = f"{'OK' if accepted else 'refusal'} without a usable id: {message}"
+            return
+        unanswered = self._auth.challenge is not None and not self._auth.done
+        verdict = verdict_of_ok(
+            accepted, message, may_authenticate=unanswered or self._auth.under_way
+        )
+        if verdict.outcome is Outcome.AUTHENTICATE:
+            self._on_auth_required(flight, verdict, now)
+        else:
+            self.outcomes.append((flight, verdict))
+
+    def _take(self, event_id: str) -> Flight | None:
+        """The flight that an OK is about, even if it was given up as silent before."""
+        flight = self.in_flight.pop(event_id, None)
+        if flight is None:
+            for wanted in self._reading.values():
+                flight = wanted.pop(event_id, None)
+                if flight is not None:
+                    return flight
+            flight = self._late.pop(event_id, None)
+        return flight
+
+    def _only_flight(self, event_id: str, accepted: bool) -> Flight | None:
+        """Some relays refuse with an empty or constant id: that is the only event in flight."""
+        if accepted or len(event_id) == 64 or len(self.in_flight) != 1:
+            return None
+        return self.in_flight.popitem()[1]
+
+    def _on_notice(self, text: str) -> None:
+        if not self.in_flight:
+            return
+        self._hint = text
+        hint = hint_of_notice(text)
+        self.throttled = self.throttled or hint is Hint.SLOW_DOWN
+        verdict = verdict_of_notice(text, hint)
+        if verdict is not None and len(self.in_flight) == 1:
+            self.outcomes.append((self.in_flight.popitem()[1], verdict))
+
+    # -- AUTH (NIP-42) ---------------------------------------------------------------------
+
+    def _on_challenge(self, challenge: str) -> None:
+        auth = self._auth
+        is_first = auth.challenge is None
+        auth.challenge = challenge
+        auth.done = False
+        if auth.awaits_challenge or (is_first and self.identity is not None):
+            self._ask()
+
+    def _on_auth_required(self, flight: Flight, verdict: Verdict, now: float) -> None:
+        if self.identity is None:
+            self.outcomes.append((flight, verdict))
+            return
+        if flight.auth_rounds >= MAX_AUTH_ROUNDS or self._auth.rounds > MAX_AUTH_ROUNDS:
+            self.outcomes.append((flight, _refused_after_auth(verdict)))
+            return
+        flight.auth_rounds += 1
+        self._auth.held.append(flight)
+        if self._auth.under_way:
+            return
+        if self._auth.challenge is None:
+            self._auth.awaits_challenge = True
+            self._auth.since = now
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        auth = self._auth
+        assert auth.challenge is not None
+        auth.rounds += 1
+        if auth.rounds > MAX_AUTH_ROUNDS:
+            self.cannot_authenticate(
+                Verdict(Outcome.REFUSED, "auth", "the relay asks for AUTH again and again")
+            )
+            return
+        auth.awaits_challenge = False
+        auth.pending = True
+        relay = self.url if auth.rounds == 1 else _other_slash(self.url)
+        self.auth_wanted = AuthRequest(auth.challenge, relay)
+
+    def _on_auth_answer(self, accepted: bool, message: Any, now: float) -> None:
+        auth = self._auth
+        auth.reset()
+        if accepted:
+            auth.done = True
+            auth.rounds = 0
+            held, auth.held = auth.held, []
+            for flight in held:
+                self.publish(flight, now)
+            return
+        if auth.rounds < MAX_AUTH_ROUNDS:
+            self._ask()
+            return
+        verdict = verdict_of_ok(False, message)
+        text = f"AUTH refused: {verdict.text}"
+        self._release(Verdict(Outcome.PARKED, "auth-refused", text))
+
+    def _release(self, verdict: Verdict) -> None:
+        held, self._auth.held = self._auth.held, []
+        self.outcomes.extend((flight, verdict) for flight in held)
+
+    # -- time ------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> float | None:
+        """Do what is due; returns when to be called next, or None while nothing waits."""
+        self._time_out_flights(now)
+        self._time_out_reads(now)
+        self._time_out_auth(now)
+        return self._next_deadline()
+
+    def _time_out_flights(self, now: float) -> None:
+        silent: list[Flight] = []
+        for flight in self.in_flight.values():
+            if now - flight.sent_at < self.timeout:
+                break
+            silent.append(flight)
+        for flight in silent:
+            del self.in_flight[flight.event_id]
+        for start in range(0, len(silent), _IDS_PER_READ):
+            self._read_back(silent[start : start + _IDS_PER_READ], now)
+
+    def _read_back(self, flights: list[Flight], now: float) -> None:
+        """Ask the relay whether it has them: silence about an event is not its absence."""
+        self._reads += 1
+        name = f"postrich-{self._reads}"
+        self._reading[name] = {flight.event_id: flight for flight in flights}
+        self._reading_since[name] = now
+        self.outgoing.append(_encode(["REQ", name, {"ids": list(self._reading[name])}]))
+
+    def _on_read(self, subscription: str, event: dict[str, Any]) -> None:
+        flight = self._reading.get(subscription, {}).pop(str(event.get("id")), None)
+        if flight is not None:
+            verdict = Verdict(Outcome.DELIVERED, "read-back", "no OK came, but the relay has it")
+            self.outcomes.append((flight, verdict))
+
+    def _end_read(self, subscription: str, note: str) -> None:
+        absent = self._reading.pop(subscription, None)
+        if absent is None:
+            return
+        del self._reading_since[subscription]
+        self.outgoing.append(_encode(["CLOSE", subscription]))
+        hint = "; ".join(part for part in (self._hint, note) if part)
+        verdict = verdict_of_silence(self.timeout, hint)
+        for flight in absent.values():
+            self._remember(flight)
+            self.outcomes.append((flight, verdict))
+
+    def _remember(self, flight: Flight) -> None:
+        self._late[flight.event_id] = flight
+        if len(self._late) > MAX_REMEMBERED:
+            del self._late[next(iter(self._late))]
+
+    def _time_out_reads(self, now: float) -> None:
+        for name, since in list(self._reading_since.items()):
+            if now - since >= READ_BACK_WAIT or not self._reading[name]:
+                self._end_read(name, "")
+
+    def _time_out_auth(self, now: float) -> None:
+        auth = self._auth
+        if auth.awaits_challenge and now - auth.since >= CHALLENGE_WAIT:
+            self.cannot_authenticate(
+                Verdict(Outcome.RETRY, "auth", "the relay asks for AUTH but sends no challenge")
+            )
+        elif auth.event_id is not None and now - auth.since >= self.timeout:
+            self.cannot_authenticate(verdict_of_silence(self.timeout, "AUTH was not answered"))
+
+    def _next_deadline(self) -> float | None:
+        deadlines = [since + READ_BACK_WAIT for since in self._reading_since.values()]
+        if self.in_flight:
+            deadlines.append(next(iter(self.in_flight.values())).sent_at + self.timeout)
+        if self._auth.awaits_challenge:
+            deadlines.append(self._auth.since + CHALLENGE_WAIT)
+        elif self._auth.event_id is not None:
+            deadlines.append(self._auth.since + self.timeout)
+        return min(deadlines, default=None)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def lost(self, code: int, reason: str) -> None:
+        """The socket is gone: everything that still waited gets its verdict."""
+        waiting = list(self.in_flight.values())
+        for wanted in self._reading.values():
+            waiting.extend(wanted.values())
+        verdict = verdict_of_close(code, reason or self._hint, alone=len(waiting) == 1)
+        self.outcomes.extend((flight, verdict) for flight in waiting)
+        self.in_flight.clear()
+        self._reading.clear()
+        self._reading_since.clear()
+        self._auth.reset()
+        self.auth_wanted = None
+        self._release(
+            Verdict(Outcome.RETRY, "closed", f"connection closed ({code}) during AUTH", burns=False)
+        )
+
+
+class _Auth:
+    """Where the AUTH of one socket stands."""
+
+    def __init__(self) -> None:
+        self.challenge: str | None = None
+        self.done = False
+        self.rounds = 0
+        self.held: list[Flight] = []
+        self.awaits_challenge = False
+        self.pending = False
+        self.event_id: str | None = None
+        self.since = 0.0
+
+    @property
+    def under_way(self) -> bool:
+        return self.pending or self.awaits_challenge
+
+    def reset(self) -> None:
+        self.pending = False
+        self.awaits_challenge = False
+        self.event_id = None
+
+
+def _refused_after_auth(verdict: Verdict) -> Verdict:
+    return Verdict(Outcome.REFUSED, verdict.code, f"even after AUTH: {verdict.text}")
+
+
+def _other_slash(url: str) -> str:
+    return url.removesuffix("/") if url.endswith("/") else url + "/"

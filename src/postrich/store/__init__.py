@@ -1,0 +1,1 @@
+"""Where work is kept: a port of domain verbs and its adapters."""

@@ -1,0 +1,194 @@
+"""The store's port: what the engine asks of a database, as domain verbs.
+
+Promises of every adapter: a verb returns only after its commit; a verb that takes a `Fence`
+writes nothing once another worker holds that lease; nothing here decides what a reply means
+or when to retry — SQL claims, rules judge. Every adapter passes the suite in `tests/store/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from postrich.model.delivery import Destination, Fence, Parcel, Settlement
+from postrich.model.event import Event
+from postrich.model.job import (
+    Accepted,
+    Chapter,
+    Job,
+    JobChange,
+    JobError,
+    JobFilter,
+    NewJob,
+    QueueStatus,
+    StageItem,
+)
+from postrich.model.relay import RelayHealth
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What one accept did: its jobs, and the older jobs that they ended."""
+
+    accepted: list[Accepted]
+    changes: list[JobChange]
+
+
+class Work(msgspec.Struct, frozen=True):
+    """A destination with open deliveries, and when the earliest is due."""
+
+    destination: Destination
+    earliest: int
+
+
+class Results(msgspec.Struct, frozen=True):
+    """What a lane learnt: plain OKs by job number, and everything else in full."""
+
+    fence: Fence
+    destination: int
+    delivered: Sequence[int]
+    others: Sequence[Settlement]
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, array_like=True):
+    """A process that works on this store."""
+
+    owner: str
+    host: str
+    pid: int
+    role: str
+    started_at: int
+    seen_at: int
+
+
+class Backlog(msgspec.Struct, frozen=True, array_like=True):
+    """What waits for one relay."""
+
+    url: str
+    waiting: int
+    tried: int
+
+
+class Store(Protocol):
+    """Everything that is kept. All times are wall-clock milliseconds given by the caller."""
+
+    async def close(self) -> None:
+        """Commit what was handed in, then let the database go."""
+
+    # -- accept ----------------------------------------------------------------------------
+
+    async def accept(self, jobs: Sequence[NewJob], now: int) -> Admission:
+        """Keep all of these jobs or none. An event that is known keeps its one job (A9)."""
+
+    async def newest_version(self, address: str) -> int | None:
+        """`created_at` of the newest version of a replaceable event ever accepted (A11)."""
+
+    # -- leases ----------------------------------------------------------------------------
+
+    async def enlist(self, worker: WorkerInfo) -> None:
+        """Say that a worker is alive."""
+
+    async def dismiss(self, owner: str) -> None:
+        """A worker left or died: its leases are free at once."""
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Who works here, as far as is known."""
+
+    async def take_lease(self, name: str, owner: str, now: int, until: int) -> Fence | None:
+        """Hold `name` until `until`, or None where another worker holds it."""
+
+    async def renew_leases(self, owner: str, until: int) -> None:
+        """Hold everything that this owner holds for longer."""
+
+    async def drop_lease(self, fence: Fence) -> None:
+        """Give one lease up."""
+
+    # -- lanes -----------------------------------------------------------------------------
+
+    async def work(self) -> list[Work]:
+        """Which destinations have open deliveries."""
+
+    async def claim(
+        self,
+        destination: int,
+        now: int,
+        fresh: int,
+        retried: int,
+        holding: Sequence[int],
+        small: int | None = None,
+    ) -> list[tuple[int, int]]:
+        """Due deliveries as (job, attempts), leaving out those in `holding`. Writes nothing."""
+
+    async def parcels(self, jobs: Sequence[int]) -> list[Parcel]:
+        """What lanes need of these jobs."""
+
+    async def settle(self, results: Results, now: int) -> list[JobChange]:
+        """Write what a lane learnt, and move the jobs that it decides."""
+
+    async def note_health(self, reports: Sequence[tuple[int, RelayHealth]]) -> None:
+        """Keep what lanes know of their relays."""
+
+    # -- stager ----------------------------------------------------------------------------
+
+    async def stage_due(self, now: int, limit: int) -> list[StageItem]:
+        """Jobs to sign or to route, unsigned ones first, then the earliest (A8)."""
+
+    async def next_stage(self) -> int | None:
+        """When the stager is needed next."""
+
+    async def signed(self, fence: Fence, job: int, event: Event, now: int) -> list[JobChange]:
+        """Keep the signed bytes of a draft; from now on they are the event."""
+
+    async def not_signed(
+        self, fence: Fence, job: int, error: JobError, next_at: int | None, park: bool, now: int
+    ) -> list[JobChange]:
+        """Count a sign attempt; without `next_at` the job waits for a person or has failed."""
+
+    async def route(
+        self, fence: Fence, jobs: Sequence[StageItem], now: int
+    ) -> tuple[list[JobChange], set[int]]:
+        """Make the deliveries of due jobs; returns also the destinations that have work now."""
+
+    # -- lifeline --------------------------------------------------------------------------
+
+    async def expire(self, now: int, limit: int) -> list[JobChange]:
+        """End what has outlived its lifetime."""
+
+    async def archive(self, before: int, limit: int) -> int:
+        """Move what finished before that time out of the hot tables."""
+
+    async def prune(self, before: int, limit: int) -> int:
+        """Forget history that is older. Event ids stay known."""
+
+    # -- people ----------------------------------------------------------------------------
+
+    async def retry(self, which: JobFilter, now: int) -> list[JobChange]:
+        """Try again now, whatever the backoff says (B6)."""
+
+    async def cancel(self, which: JobFilter, now: int) -> list[JobChange]:
+        """Stop what is not published yet; the rows stay for their story."""
+
+    async def delete(self, which: JobFilter) -> list[int]:
+        """Remove finished jobs with all that belongs to them (B6)."""
+
+    async def jobs(self, which: JobFilter, limit: int, before: int | None = None) -> list[Job]:
+        """Jobs with their deliveries, newest first; `before` pages on."""
+
+    async def find(self, event_id_prefix: str) -> list[int]:
+        """Jobs whose event id begins so, at most three."""
+
+    async def story(self, job: int) -> list[Chapter]:
+        """What happened to a job beyond the plain road."""
+
+    async def status(self) -> QueueStatus:
+        """The queue in figures (A12)."""
+
+    async def backlog(self) -> list[Backlog]:
+        """What waits for each relay."""
+
+    async def health(self) -> list[RelayHealth]:
+        """What is known of each relay."""
+
+    async def changed(self) -> int:
+        """A number that differs whenever another process may have written."""

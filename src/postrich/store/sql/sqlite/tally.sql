@@ -1,0 +1,11 @@
+-- The jobs among :jobs that may have to move, with their deliveries counted:
+-- [[job, state, goal, waiting, delivered, parked, superseded, dead], …].
+SELECT json_group_array(json_array(j.id, j.state, j.goal, t.waiting, t.delivered, t.parked,
+  t.superseded, t.dead))
+FROM (
+  SELECT job, sum(state = 'waiting') AS waiting, sum(state = 'delivered') AS delivered,
+    sum(state = 'parked') AS parked, sum(state = 'superseded') AS superseded,
+    sum(state IN ('refused', 'skipped', 'unknown', 'failed', 'cancelled')) AS dead
+  FROM deliveries WHERE job IN (SELECT value FROM json_each(:jobs)) GROUP BY job
+) AS t JOIN jobs AS j ON j.id = t.job
+WHERE t.waiting = 0 OR (t.delivered >= j.goal AND j.state <> 'published');

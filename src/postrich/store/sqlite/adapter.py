@@ -1,0 +1,232 @@
+"""The SQLite store: the port's verbs, each handed to the writer thread or to a reader."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from postrich.model.delivery import Destination, Fence, Parcel
+from postrich.model.event import Event
+from postrich.model.job import (
+    Chapter,
+    Job,
+    JobChange,
+    JobError,
+    JobFilter,
+    NewJob,
+    QueueStatus,
+    StageItem,
+)
+from postrich.model.relay import RelayHealth
+from postrich.store.port import Admission, Backlog, Results, Work, WorkerInfo
+from postrich.store.sqlite import accepting, managing, reading, settling, staging
+from postrich.store.sqlite.connection import (
+    Database,
+    open_reader,
+    open_writer,
+    to_json,
+    translated,
+)
+from postrich.store.sqlite.writer import Writer
+
+READERS = 2
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """One outbox file. Use `await SqliteStore.open(path)`; needs a running event loop."""
+
+    def __init__(self, path: str, database: Database) -> None:
+        self.path = path
+        self._known_urls: dict[str, int] = {}
+        self._writer = Writer(
+            database,
+            path,
+            {
+                "accept": lambda db, items: list(accepting.accept(db, items, self._known_urls)),
+                "settle": lambda db, items: list(settling.settle(db, items)),
+            },
+        )
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="postrich-reader")
+        self._local = threading.local()
+        self._open_readers: list[Database] = []
+
+    @classmethod
+    async def open(cls, path: str) -> SqliteStore:
+        """Open or create the file and bring its schema up to date."""
+        return cls(path, await asyncio.to_thread(open_writer, path))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._readers.shutdown(wait=True)
+        for reader in self._open_readers:
+            reader.close()
+        self._writer.close()
+
+    async def _read(self, query: Callable[[Database], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, self._read_here, query
+        )
+
+    def _read_here(self, query: Callable[[Database], T]) -> T:
+        database: Database | None = getattr(self._local, "database", None)
+        if database is None:
+            database = self._local.database = open_reader(self.path)
+            self._open_readers.append(database)
+        with translated(self.path):
+            return query(database)
+
+    async def _write(self, action: Callable[[Database], T]) -> T:
+        answer: T = await self._writer.submit(action)
+        return answer
+
+    # -- accept ----------------------------------------------------------------------------
+
+    async def accept(self, jobs: Sequence[NewJob], now: int) -> Admission:
+        answer: Admission = await self._writer.submit(accepting.Item(jobs, now), "accept")
+        return answer
+
+    async def newest_version(self, address: str) -> int | None:
+        found = await self._read(lambda db: db.scalar("address_of", address=address))
+        return None if found is None else int(found[0])
+
+    # -- leases ----------------------------------------------------------------------------
+
+    async def enlist(self, worker: WorkerInfo) -> None:
+        values = {"host": worker.host, "pid": worker.pid, "role": worker.role}
+        await self._write(
+            lambda db: db.run("worker_note", owner=worker.owner, now=worker.seen_at, **values)
+        )
+
+    async def dismiss(self, owner: str) -> None:
+        await self._write(lambda db: db.run("worker_leave", owner=owner))
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._read(lambda db: db.read(list[WorkerInfo], "workers_all"))
+
+    async def take_lease(self, name: str, owner: str, now: int, until: int) -> Fence | None:
+        epoch = await self._write(
+            lambda db: db.scalar("lease_take", name=name, owner=owner, now=now, until=until)
+        )
+        return None if epoch is None else Fence(name, owner, epoch)
+
+    async def renew_leases(self, owner: str, until: int) -> None:
+        await self._write(lambda db: db.run("lease_renew", owner=owner, until=until))
+
+    async def drop_lease(self, fence: Fence) -> None:
+        await self._write(lambda db: db.run("lease_drop", owner=fence.owner, name=fence.name))
+
+    # -- lanes -----------------------------------------------------------------------------
+
+    async def work(self) -> list[Work]:
+        rows = await self._read(lambda db: db.read(list[tuple[int, str, int]], "work"))
+        return [Work(Destination(number, url), earliest) for number, url, earliest in rows]
+
+    async def claim(
+        self,
+        destination: int,
+        now: int,
+        fresh: int,
+        retried: int,
+        holding: Sequence[int],
+        small: int | None = None,
+    ) -> list[tuple[int, int]]:
+        values = {"fresh": fresh, "retried": retried, "holding": to_json(holding)}
+        return await self._read(
+            lambda db: db.read(
+                list[tuple[int, int]],
+                "claim",
+                destination=destination,
+                now=now,
+                small=small,
+                **values,
+            )
+        )
+
+    async def parcels(self, jobs: Sequence[int]) -> list[Parcel]:
+        return await self._read(lambda db: reading.parcels(db, jobs))
+
+    async def settle(self, results: Results, now: int) -> list[JobChange]:
+        answer: list[JobChange] = await self._writer.submit(settling.Item(results, now), "settle")
+        return answer
+
+    async def note_health(self, reports: Sequence[tuple[int, RelayHealth]]) -> None:
+        rows = to_json([(number, to_json(health)) for number, health in reports])
+        await self._write(lambda db: db.run("health_note", rows=rows))
+
+    # -- stager ----------------------------------------------------------------------------
+
+    async def stage_due(self, now: int, limit: int) -> list[StageItem]:
+        return await self._read(lambda db: staging.stage_due(db, now, limit))
+
+    async def next_stage(self) -> int | None:
+        found: int | None = await self._read(lambda db: db.scalar("next_stage"))
+        return found
+
+    async def signed(self, fence: Fence, job: int, event: Event, now: int) -> list[JobChange]:
+        return await self._write(lambda db: staging.signed(db, fence, job, event, now))
+
+    async def not_signed(
+        self, fence: Fence, job: int, error: JobError, next_at: int | None, park: bool, now: int
+    ) -> list[JobChange]:
+        return await self._write(
+            lambda db: staging.not_signed(db, fence, job, error, next_at, park, now)
+        )
+
+    async def route(
+        self, fence: Fence, jobs: Sequence[StageItem], now: int
+    ) -> tuple[list[JobChange], set[int]]:
+        return await self._write(lambda db: staging.route(db, fence, jobs, now, self._known_urls))
+
+    # -- lifeline --------------------------------------------------------------------------
+
+    async def expire(self, now: int, limit: int) -> list[JobChange]:
+        return await self._write(lambda db: managing.expire(db, now, limit))
+
+    async def archive(self, before: int, limit: int) -> int:
+        return await self._write(lambda db: managing.archive(db, before, limit))
+
+    async def prune(self, before: int, limit: int) -> int:
+        return await self._write(lambda db: managing.prune(db, before, limit))
+
+    # -- people ----------------------------------------------------------------------------
+
+    async def retry(self, which: JobFilter, now: int) -> list[JobChange]:
+        return await self._write(lambda db: managing.retry(db, which, now))
+
+    async def cancel(self, which: JobFilter, now: int) -> list[JobChange]:
+        return await self._write(lambda db: managing.cancel(db, which, now))
+
+    async def delete(self, which: JobFilter) -> list[int]:
+        return await self._write(lambda db: managing.delete(db, which))
+
+    async def jobs(self, which: JobFilter, limit: int, before: int | None = None) -> list[Job]:
+        return await self._read(lambda db: reading.show(db, which, limit, before))
+
+    async def find(self, event_id_prefix: str) -> list[int]:
+        return await self._read(lambda db: reading.find(db, event_id_prefix))
+
+    async def story(self, job: int) -> list[Chapter]:
+        return await self._read(lambda db: db.read(list[Chapter], "story_of", job=job))
+
+    async def status(self) -> QueueStatus:
+        return await self._read(reading.status)
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._read(lambda db: db.read(list[Backlog], "backlog"))
+
+    async def health(self) -> list[RelayHealth]:
+        return await self._read(lambda db: db.read(list[RelayHealth], "health_all"))
+
+    async def changed(self) -> int:
+        return await self._read(_data_version)
+
+
+def _data_version(database: Database) -> int:
+    version: int = database.pragma("data_version")
+    return version

@@ -1,0 +1,157 @@
+"""SQLite connections as Postrich wants them, and the schema's upgrades.
+
+A batch goes in as one JSON text and comes out as one JSON text: a whole batch is then a single
+step inside SQLite, which runs without the interpreter's lock (docs/decisions/0002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from postrich.errors import PostrichError, StoreBusy, StoreError, StoreFull, StoreUnusable
+from postrich.store.queries import migrations, queries
+
+APPLICATION_ID = 0x506F7374  # "Post"
+BUSY_MS = 15_000
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+
+
+def to_json(value: Any) -> str:
+    """A parameter for `json_each`."""
+    return _encode(value).decode()
+
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.json.Decoder(kind)
+    return _decoders[kind]
+
+
+class Database:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, path: str, *, readonly: bool = False) -> None:
+        flags = (
+            apsw.SQLITE_OPEN_READONLY
+            if readonly
+            else (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        )
+        with translated(path):
+            self._link = apsw.Connection(path, flags=flags, statementcachesize=128)
+            self._link.set_busy_timeout(BUSY_MS)
+        self._sql = queries("sqlite")
+
+    def script(self, sql: str) -> None:
+        self._link.execute(sql)
+
+    def pragma(self, name: str, value: Any = None) -> Any:
+        return self._link.pragma(name, value) if value is not None else self._link.pragma(name)
+
+    def run(self, verb: str, /, **values: Any) -> None:
+        """Carry a verb out."""
+        self._link.execute(self._sql[verb], values)
+
+    def scalar(self, verb: str, /, **values: Any) -> Any:
+        """The verb's single value; None where there is no row."""
+        return self._link.execute(self._sql[verb], values).get
+
+    def read(self, kind: type[T], verb: str, /, **values: Any) -> T:
+        """The verb's JSON answer, decoded into `kind`."""
+        found: T = _decoder(kind).decode(self.scalar(verb, **values))
+        return found
+
+    def changes(self) -> int:
+        return self._link.changes()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; takes the write lock at once, so that it never fails half-way for it."""
+        self._link.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._link.execute("COMMIT")
+        except BaseException:
+            if self._link.in_transaction:
+                self._link.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        self._link.close()
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Database faults as errors of ours, one sentence each."""
+    try:
+        yield
+    except PostrichError:
+        raise
+    except apsw.FullError:
+        raise StoreFull(f"no space is left for {path}; free some and try again") from None
+    except (apsw.BusyError, apsw.LockedError):
+        raise StoreBusy(f"{path} is locked by another process; try again") from None
+    except (apsw.NotADBError, apsw.CorruptError) as problem:
+        raise StoreUnusable(f"{path} is not a usable outbox file: {problem}") from None
+    except apsw.CantOpenError:
+        raise StoreUnusable(f"{path} cannot be opened; check that its folder exists") from None
+    except (apsw.ReadOnlyError, apsw.PermissionsError):
+        raise StoreUnusable(f"{path} cannot be written; check its permissions") from None
+    except apsw.Error as problem:
+        raise StoreError(f"{path}: {problem}") from problem
+
+
+def open_writer(path: str) -> Database:
+    """The writing connection: durable by default, schema up to date."""
+    if path != ":memory:" and not Path(path).parent.is_dir():
+        raise StoreUnusable(f"{path} cannot be opened; check that its folder exists")
+    database = Database(path)
+    with translated(path):
+        database.pragma("journal_mode", "wal")
+        database.pragma("synchronous", "full")
+        database.pragma("wal_autocheckpoint", 4000)
+        database.pragma("cache_size", -32_768)
+        database.pragma("temp_store", "memory")
+        upgrade(database, path)
+    return database
+
+
+def open_reader(path: str) -> Database:
+    """A reading connection; WAL lets it read while the writer writes."""
+    database = Database(path, readonly=True)
+    with translated(path):
+        database.pragma("cache_size", -16_384)
+        database.pragma("query_only", 1)
+    return database
+
+
+def upgrade(database: Database, path: str) -> None:
+    """Bring the schema to the newest version, with data kept (F10)."""
+    steps = migrations("sqlite")
+    newest = max(steps)
+    version = database.pragma("user_version")
+    if version > newest:
+        raise StoreUnusable(
+            f"{path} was made by a newer Postrich (schema {version}, this one knows {newest})"
+        )
+    if version == newest:
+        return
+    with database.transaction():
+        version = database.pragma("user_version")  # another process may have been first
+        if version == 0 and database.pragma("application_id") not in (0, APPLICATION_ID):
+            raise StoreUnusable(f"{path} belongs to another program")
+        for number, sql in steps.items():
+            if number > version:
+                database.script(sql)
+        database.pragma("application_id", APPLICATION_ID)
+        database.pragma("user_version", newest)

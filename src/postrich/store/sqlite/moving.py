@@ -1,0 +1,90 @@
+"""Moves of jobs that several verbs share: ending them, judging them, waking dependents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from postrich.model.delivery import Target
+from postrich.model.job import JobChange, JobState
+from postrich.rules.lifecycle import Tally, judge
+from postrich.store.sqlite.connection import Database, to_json
+
+#: jobs, their targets as (destination, reason), band, due time.
+RouteGroups = dict[tuple[tuple[Target, ...], int, int], list[int]]
+
+
+def judge_jobs(database: Database, jobs: Iterable[int], now: int) -> list[JobChange]:
+    """Let the rules judge jobs whose deliveries changed, and carry the judgements out."""
+    tallies = database.read(list[Tally], "tally", jobs=to_json(list(jobs)))
+    changes: list[JobChange] = []
+    for tally in tallies:
+        verdict = judge(tally)
+        changes.append(JobChange(tally.job, verdict.state, verdict.finished))
+    if changes:
+        rows = [(change.job, change.state, change.finished) for change in changes]
+        database.run("judge_jobs", rows=to_json(rows), now=now)
+        changes += _tell_dependents(database, changes, now)
+    return changes
+
+
+def end_jobs(
+    database: Database, jobs: Sequence[int], state: JobState, detail: str, now: int
+) -> list[JobChange]:
+    """Supersede or cancel jobs: nothing of them goes out any more."""
+    if not jobs:
+        return []
+    listed = to_json(jobs)
+    database.run("end_deliveries", jobs=listed, state=state, detail=detail, now=now, relays=None)
+    database.run("end_jobs", jobs=listed, state=state, now=now)
+    database.run("note_story", jobs=listed, what=state, detail=detail, now=now)
+    changes = states_of(database, jobs, finished=True)
+    return changes + _tell_dependents(database, changes, now)
+
+
+def states_of(database: Database, jobs: Sequence[int], *, finished: bool) -> list[JobChange]:
+    """Where jobs stand now, as changes to be told."""
+    found = database.read(
+        list[tuple[int, JobState, int, str]], "states_of", jobs=to_json(list(jobs))
+    )
+    return [JobChange(job, state, finished) for job, state, _, _ in found]
+
+
+def _tell_dependents(database: Database, changes: Sequence[JobChange], now: int) -> list[JobChange]:
+    """Who waited for a published job may go; who waited for one that ended needs a person."""
+    told: list[JobChange] = []
+    published = [c.job for c in changes if c.state is JobState.PUBLISHED]
+    if published:
+        released = database.read(list[int], "released", jobs=to_json(published))
+        if released:
+            database.run("wake_staged", jobs=to_json(released), now=now)
+    ended = [c.job for c in changes if c.finished and c.state is not JobState.PUBLISHED]
+    if ended:
+        waiting = database.read(list[int], "dependents_of", jobs=to_json(ended))
+        if waiting:
+            text = "a job that this one waits for was not published"
+            listed = to_json(waiting)
+            database.run("park_jobs", jobs=listed, code="DEPENDENCY", text=text, now=now)
+            told = [JobChange(job, JobState.PARKED, True) for job in waiting]
+    return told
+
+
+def intern(database: Database, urls: Iterable[str], known: dict[str, int]) -> None:
+    """Make sure that every URL has its number in `known`."""
+    missing = sorted({url for url in urls if url not in known})
+    if missing:
+        database.run("destinations_add", urls=to_json(missing))
+        found = database.read(list[tuple[str, int]], "destinations_of", urls=to_json(missing))
+        known.update(found)
+
+
+def make_deliveries(database: Database, groups: RouteGroups, known: dict[str, int]) -> set[int]:
+    """Write the deliveries of routed jobs; returns the destinations concerned."""
+    rows = []
+    touched: set[int] = set()
+    for (targets, band, next_at), jobs in groups.items():
+        route = [(known[target.url], target.reason) for target in targets]
+        touched.update(number for number, _ in route)
+        rows.append((jobs, route, band, next_at))
+    if rows:
+        database.run("route_deliveries", groups=to_json(rows))
+    return touched

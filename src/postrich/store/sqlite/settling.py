@@ -1,0 +1,63 @@
+"""Settle: what lanes learnt, written under their leases (DESIGN: one settle per delivery)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from postrich.errors import LeaseLost, PostrichError
+from postrich.model.delivery import DeliveryState, Fence
+from postrich.model.job import JobChange
+from postrich.store.port import Results
+from postrich.store.sqlite.connection import Database, to_json
+from postrich.store.sqlite.moving import judge_jobs
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One settle call."""
+
+    results: Results
+    now: int
+
+
+def settle(database: Database, items: Sequence[Item]) -> list[list[JobChange] | PostrichError]:
+    """Write the results of several lanes, then judge the jobs they touch once.
+
+    All changes are told to the first lane that holds its lease: they concern the process.
+    """
+    answers: list[list[JobChange] | PostrichError] = []
+    touched: set[int] = set()
+    changes: list[JobChange] = []
+    for item in items:
+        if holds(database, item.results.fence):
+            touched |= _write(database, item.results, item.now)
+            answers.append(changes if not any(isinstance(a, list) for a in answers) else [])
+        else:
+            answers.append(LeaseLost(f"another worker holds {item.results.fence.name} now"))
+    if touched:
+        changes += judge_jobs(database, touched, max(item.now for item in items))
+    return answers
+
+
+def holds(database: Database, fence: Fence) -> bool:
+    """Whether the lease is still that worker's, under that epoch."""
+    found = database.scalar("lease_check", name=fence.name, owner=fence.owner, epoch=fence.epoch)
+    return bool(found)
+
+
+def _write(database: Database, results: Results, now: int) -> set[int]:
+    """Write one lane's results; returns the jobs that may have to move."""
+    touched: set[int] = set()
+    if results.delivered:
+        listed = to_json(results.delivered)
+        database.run("settle_delivered", jobs=listed, destination=results.destination, now=now)
+        touched.update(results.delivered)
+    if results.others:
+        rows = to_json(results.others)
+        database.run("settle_others", rows=rows, destination=results.destination, now=now)
+        database.run("settle_story", rows=rows, destination=results.destination, now=now)
+        touched.update(
+            other.job for other in results.others if other.state is not DeliveryState.WAITING
+        )
+    return touched
