@@ -7,6 +7,7 @@ with; a `Draft` has the id that its signed event will have. Never changes a fiel
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -106,9 +107,9 @@ def parse_event(raw: bytes | str, max_bytes: int = MAX_EVENT_BYTES) -> Event:
     The signature itself is checked by `is_signed`, which costs a hundred times more.
     """
     body = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else bytes(raw)
-    if len(body) > max_bytes:
-        raise InvalidEvent(f"event is {len(body):,} bytes; the limit is {max_bytes:,}")
-    wire = _read(_decode_wire, body)
+    _check_size(len(body), max_bytes)
+    wire: _Wire = _read(_decode_wire, body)
+    _check_fields(wire, body)
     _check_hex("id", wire.id, 64)
     _check_hex("pubkey", wire.pubkey, 64)
     _check_hex("sig", wire.sig, 128)
@@ -143,15 +144,12 @@ def make_draft(
     if not isinstance(content, str):
         raise InvalidEvent("content must be text")
     _check_numbers(kind, created_at)
-    frozen = tuple(tuple(tag) for tag in tags)
-    if any(not isinstance(value, str) for tag in frozen for value in tag):
-        raise InvalidEvent("tags must be arrays of strings")
-    _check_tags(frozen)
-    draft = Draft(pubkey, created_at, kind, frozen, content)
+    draft = Draft(pubkey, created_at, kind, _freeze_tags(tags), content)
     try:
-        _ = draft.id
+        size = len(seal(draft, "0" * 128).raw)
     except UnicodeEncodeError:
         raise InvalidEvent("text holds a lone surrogate, which UTF-8 cannot carry") from None
+    _check_size(size, MAX_EVENT_BYTES)
     return draft
 
 
@@ -224,8 +222,9 @@ def tag_values(tags: Sequence[Sequence[str]], name: str) -> list[str]:
 
 def expiration_of(tags: Sequence[Sequence[str]]) -> int | None:
     """NIP-40's expiration in seconds, or None where there is none that can be read."""
-    value = tag_value(tags, "expiration")
-    return int(value) if value is not None and value.isascii() and value.isdigit() else None
+    value = tag_value(tags, "expiration") or ""
+    is_number = value.isascii() and value.isdigit() and len(value) <= len(str(MAX_CREATED_AT))
+    return int(value) if is_number else None
 
 
 def _read(decode: Callable[[bytes], Any], body: bytes) -> Any:
@@ -251,6 +250,34 @@ def _check_numbers(kind: int, created_at: int) -> None:
         raise InvalidEvent(f"kind {kind} is outside 0..{MAX_KIND}")
     if not 0 <= created_at <= MAX_CREATED_AT:
         raise InvalidEvent(f"created_at {created_at} is no usable time in seconds")
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise InvalidEvent(f"event is {size:,} bytes; the limit is {limit:,}")
+
+
+def _check_fields(wire: _Wire, body: bytes) -> None:
+    """Readers differ on which of two equal names counts, so there must be one of each."""
+    if len(body) == len(_encode(wire)):
+        return  # as short as it can be: there is no room for a second one
+    names = json.loads(body, object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+    if len(names) != len(_Wire.__struct_fields__):
+        raise InvalidEvent("not a signed event: a field is there twice")
+
+
+def _freeze_tags(tags: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    if not _is_list(tags) or not all(map(_is_list, tags)):
+        raise InvalidEvent("tags must be an array of arrays of strings")
+    frozen = tuple(tuple(tag) for tag in tags)
+    if any(not isinstance(value, str) for tag in frozen for value in tag):
+        raise InvalidEvent("tags must be an array of arrays of strings")
+    _check_tags(frozen)
+    return frozen
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _check_tags(tags: Sequence[Sequence[str]]) -> None:

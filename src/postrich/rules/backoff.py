@@ -8,6 +8,8 @@ from postrich.errors import BadSetting
 from postrich.model.job import RetryPolicy
 
 _DAY = 86_400.0
+_LONGEST = 3660 * _DAY  # ten years: past that a number is a slip, and too large for a clock
+_STEEPEST = 1000.0
 
 #: The presets. `max_attempts` counts the first attempt too: three retries are four attempts.
 PRESETS: dict[str, RetryPolicy] = {
@@ -74,7 +76,7 @@ def resolve_policy(text: str) -> RetryPolicy:
         return preset
     try:
         return check_policy(msgspec.json.decode(text, type=RetryPolicy))
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, UnicodeEncodeError) as problem:
         raise BadSetting(f"retry policy cannot be read: {problem}") from None
 
 
@@ -87,14 +89,16 @@ def policy_text(policy: RetryPolicy) -> str:
 
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
     """The policy itself, if it can work; else `BadSetting` with the reason."""
+    low, high = policy.jitter
     problems = {
         "delays must name at least one wait": not policy.delays,
-        "delays must be 0 or more": any(delay < 0 for delay in policy.delays),
-        "factor must be 1 or more": policy.factor < 1,
-        "jitter must be a low and a high factor": not 0 <= policy.jitter[0] <= policy.jitter[1],
+        "delays must be 0 s to 10 years": not all(0 <= d <= _LONGEST for d in policy.delays),
+        "factor must be 1 to 1,000": not 1 <= policy.factor <= _STEEPEST,
+        "cap must be 0 s to 10 years": not 0 <= policy.cap <= _LONGEST,
+        "jitter must be a low and a high factor": not 0 <= low <= high <= _STEEPEST,
         "max_attempts must be 1 or more": policy.max_attempts is not None
         and policy.max_attempts < 1,
-        "lifetime must be more than 0": policy.lifetime <= 0,
+        "lifetime must be more than 0 s, up to 10 years": not 0 < policy.lifetime <= _LONGEST,
     }
     for problem, holds in problems.items():
         if holds:

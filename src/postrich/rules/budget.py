@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from postrich.errors import BadSetting
 from postrich.model.delivery import Flight
 from postrich.model.job import Priority
 
 SMALL_BYTES = 4096
+_DUST = 0.5  # what rounding may lack: who waited as told goes
 
 
 class ByteBudget:
@@ -14,6 +16,8 @@ class ByteBudget:
     __slots__ = ("_filled_at", "_level", "per_minute")
 
     def __init__(self, per_minute: int | None) -> None:
+        if per_minute is not None and per_minute < 1:
+            raise BadSetting("a byte budget must be 1 or more; leave it out for no limit")
         self.per_minute = per_minute
         self._level = float(per_minute or 0)
         self._filled_at: float | None = None
@@ -24,7 +28,7 @@ class ByteBudget:
             return 0.0
         self._fill(now)
         needed = min(size, self.per_minute)
-        if self._level >= needed:
+        if self._level + _DUST >= needed:
             self._level -= size
             return 0.0
         return (needed - self._level) * 60.0 / self.per_minute

@@ -26,7 +26,9 @@ JOB_MOVES: dict[JobState, frozenset[JobState]] = {
     J.PENDING_PUBLISH: frozenset({J.PUBLISHED, J.FAILED, J.CANCELLED, J.PARKED, J.SUPERSEDED}),
     J.PUBLISHED: frozenset(),
     # A person may retry these; and an OK that was on its way makes them published after all.
-    J.FAILED: frozenset({J.PENDING_SIGN, J.PENDING_PUBLISH, J.PUBLISHED, J.CANCELLED}),
+    J.FAILED: frozenset(
+        {J.PENDING_SIGN, J.PENDING_PUBLISH, J.PUBLISHED, J.CANCELLED, J.SUPERSEDED}
+    ),
     J.PARKED: frozenset(
         {J.PENDING_SIGN, J.PENDING_PUBLISH, J.PUBLISHED, J.FAILED, J.CANCELLED, J.SUPERSEDED}
     ),

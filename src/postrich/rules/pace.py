@@ -51,7 +51,7 @@ class Pace:
 
     def on_lost(self) -> None:
         """The socket broke with events in flight."""
-        self.threshold = max(2.0, self.window / 2)
+        self.threshold = min(self.ceiling, max(2.0, self.window / 2))
         self.window = 1
 
     def _shrink(self, now: float) -> None:

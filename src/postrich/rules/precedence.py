@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from postrich.errors import BadSetting
 from postrich.model.event import Draft, Event, tag_values
+from postrich.rules.trust import normalise_url
 
 DELETION = 5
 VANISH = 62
@@ -36,9 +38,11 @@ def cancellation_of(event: Event | Draft) -> Cancellation | None:
         return Cancellation(event.pubkey, event.created_at, ids, addresses)
     if event.kind == VANISH:
         named = tag_values(event.tags, "relay")
-        if not named:
+        relays = _urls(named)
+        if EVERYWHERE in named:
+            relays = ()
+        elif not relays:
             return None
-        relays = () if EVERYWHERE in named else tuple(named)
         return Cancellation(
             event.pubkey, event.created_at, everything_until=event.created_at, relays=relays
         )
@@ -53,6 +57,17 @@ def is_newer(created_at: int, event_id: str, than_at: int, than_id: str) -> bool
 def next_created_at(now: int, last: int | None) -> int:
     """A time for a new version that every relay takes for newer than the last one."""
     return now if last is None else max(now, last + 1)
+
+
+def _urls(named: list[str]) -> tuple[str, ...]:
+    """The relays named, in the form that deliveries have; what is no URL names none."""
+    urls = []
+    for text in named:
+        try:
+            urls.append(normalise_url(text))
+        except BadSetting:
+            continue
+    return tuple(urls)
 
 
 def _is_id(value: str) -> bool:

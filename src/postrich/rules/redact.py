@@ -7,20 +7,28 @@ import re
 MAX_LENGTH = 500
 
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\bncryptsec1[a-z0-9]+", re.IGNORECASE), "[ncryptsec]"),
-    (re.compile(r"\bnsec1[a-z0-9]+", re.IGNORECASE), "[nsec]"),
+    (re.compile(r"ncryptsec1[a-z0-9]+", re.IGNORECASE), "[ncryptsec]"),
+    (re.compile(r"nsec1[a-z0-9]+", re.IGNORECASE), "[nsec]"),
     (re.compile(r"\b(bunker|nostrconnect)://\S+", re.IGNORECASE), r"\1://[redacted]"),
-    (re.compile(r"\b([a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE), r"\1"),
-    (re.compile(r"\b(Bearer|Basic|Nostr)\s+[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE), r"\1 [token]"),
+    (re.compile(r"\b([a-z][a-z0-9+.-]{0,20}://)[^/\s]*@", re.IGNORECASE), r"\1"),
+    (re.compile(r"\b(Bearer)\s+[a-z0-9+/=._~-]{8,}", re.IGNORECASE), r"\1 [token]"),
+    # A word of plain letters is prose ("Basic authentication failed"), not a token.
     (
         re.compile(
-            r"""(["']?\b(?:api[_-]?key|access[_-]?token|auth[_-]?token|token|secret|password|passwd|
-            passphrase|private[_-]?key|sk|seckey)["']?\s*[=:]\s*)["']?[^\s"',;&]+["']?""",
+            r"\b(?i:(Basic|Nostr))\s+(?=[A-Za-z]*(?:[0-9+/=]|[a-z][A-Z]))[A-Za-z0-9+/=._~-]{8,}"
+        ),
+        r"\1 [token]",
+    ),
+    (re.compile(r"\beyJ[\w-]{10,}(?:\.[\w-]+)*"), "[token]"),
+    (
+        re.compile(
+            r"""((?:api[_-]?key|token|secret(?:[_-]?key)?|password|passwd|passphrase|
+            private[_-]?key|seckey|\bsk)["']?\s*[=:]\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)""",
             re.IGNORECASE | re.VERBOSE,
         ),
         r"\1[redacted]",
     ),
-    (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "[e-mail]"),
+    (re.compile(r"\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+\b"), "[e-mail]"),
 )
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")

@@ -55,6 +55,7 @@ _MONEY = re.compile(
 _FUTURE = re.compile(
     r"future|too far ahead|created_?at.*(?:late|ahead|upper)|not yet", re.IGNORECASE
 )
+_WORK = re.compile(r"\bpow\b|proof.of.work|difficulty", re.IGNORECASE)
 _EXISTS = re.compile(r"already (?:exists|have|stored|known)|\bduplicate\b", re.IGNORECASE)
 _SLOW = re.compile(r"rate.?limit|too (?:many|fast)|slow down|throttl", re.IGNORECASE)
 _LARGE = re.compile(
@@ -194,8 +195,8 @@ def fault_of(problem: BaseException) -> Fault:
 
 
 def _handshake_fault(text: str) -> Fault:
-    status = re.search(r"\b([1-5]\d\d)\b", text)
-    code = f"http-{status[1]}" if status else "handshake"
+    statuses = re.findall(r"\b[1-5]\d\d\b", text)
+    code = f"http-{statuses[-1]}" if statuses else "handshake"
     return Fault(code, f"no WebSocket: {text}")
 
 
@@ -216,6 +217,8 @@ def _rate_limited(text: str) -> Verdict:
 def _invalid(reply: Reply, text: str) -> Verdict:
     if _EXISTS.search(reply.text):
         return Verdict(Outcome.DELIVERED, "duplicate", text)
+    if _WORK.search(reply.text):
+        return Verdict(Outcome.PARKED, "pow", text)
     if _FUTURE.search(reply.text):
         return Verdict(Outcome.RETRY, "future", text)
     if _SLOW.search(reply.text):

@@ -27,6 +27,7 @@ from postrich.rules.replies import (
 MAX_AUTH_ROUNDS = 2
 CHALLENGE_WAIT = 3.0
 READ_BACK_WAIT = 5.0
+AUTH_WAIT = 3.0
 MAX_REMEMBERED = 4096
 _IDS_PER_READ = 100
 
@@ -55,6 +56,8 @@ class Session:
         self.throttled = False
         self.heard = False
         self.strange_frames = 0
+        self.dropped = 0
+        self.last_words = ""
         self.in_flight: dict[str, Flight] = {}
         self._late: dict[str, Flight] = {}
         self._reading: dict[str, dict[str, Flight]] = {}
@@ -135,6 +138,9 @@ class Session:
             self._on_auth_answer(accepted, message, now)
             return
         flight = self._take(event_id)
+        if flight is None and event_id in self._late:
+            self._on_late(self._late.pop(event_id), accepted, message)
+            return
         if flight is None:
             flight = self._only_flight(event_id, accepted)
         if flight is None:
@@ -150,15 +156,21 @@ class Session:
             self.outcomes.append((flight, verdict))
 
     def _take(self, event_id: str) -> Flight | None:
-        """The flight that an OK is about, even if it was given up as silent before."""
+        """The flight that an OK is about, even while it is being asked for."""
         flight = self.in_flight.pop(event_id, None)
         if flight is None:
             for wanted in self._reading.values():
                 flight = wanted.pop(event_id, None)
                 if flight is not None:
                     return flight
-            flight = self._late.pop(event_id, None)
         return flight
+
+    def _on_late(self, flight: Flight, accepted: bool, message: Any) -> None:
+        """An OK after we gave up counts as delivered; its attempt was counted already (C9)."""
+        verdict = verdict_of_ok(accepted, message)
+        if verdict.outcome is Outcome.DELIVERED:
+            text = verdict.text or "the OK came late"
+            self.outcomes.append((flight, Verdict(Outcome.DELIVERED, "late", text, burns=False)))
 
     def _only_flight(self, event_id: str, accepted: bool) -> Flight | None:
         """Some relays refuse with an empty or constant id: that is the only event in flight."""
@@ -219,20 +231,25 @@ class Session:
 
     def _on_auth_answer(self, accepted: bool, message: Any, now: float) -> None:
         auth = self._auth
-        auth.reset()
         if accepted:
-            auth.done = True
-            auth.rounds = 0
-            held, auth.held = auth.held, []
-            for flight in held:
-                self.publish(flight, now)
+            self._authenticated(now)
             return
+        auth.reset()
         if auth.rounds < MAX_AUTH_ROUNDS:
             self._ask()
             return
         verdict = verdict_of_ok(False, message)
         text = f"AUTH refused: {verdict.text}"
         self._release(Verdict(Outcome.PARKED, "auth-refused", text))
+
+    def _authenticated(self, now: float) -> None:
+        auth = self._auth
+        auth.reset()
+        auth.done = True
+        auth.rounds = 0
+        held, auth.held = auth.held, []
+        for flight in held:
+            self.publish(flight, now)
 
     def _release(self, verdict: Verdict) -> None:
         held, self._auth.held = self._auth.held, []
@@ -300,8 +317,8 @@ class Session:
             self.cannot_authenticate(
                 Verdict(Outcome.RETRY, "auth", "the relay asks for AUTH but sends no challenge")
             )
-        elif auth.event_id is not None and now - auth.since >= self.timeout:
-            self.cannot_authenticate(verdict_of_silence(self.timeout, "AUTH was not answered"))
+        elif auth.event_id is not None and now - auth.since >= AUTH_WAIT:
+            self._authenticated(now)  # some relays take an AUTH without a word
 
     def _next_deadline(self) -> float | None:
         deadlines = [since + READ_BACK_WAIT for since in self._reading_since.values()]
@@ -310,7 +327,7 @@ class Session:
         if self._auth.awaits_challenge:
             deadlines.append(self._auth.since + CHALLENGE_WAIT)
         elif self._auth.event_id is not None:
-            deadlines.append(self._auth.since + self.timeout)
+            deadlines.append(self._auth.since + AUTH_WAIT)
         return min(deadlines, default=None)
 
     # -- the end ---------------------------------------------------------------------------
@@ -321,6 +338,8 @@ class Session:
         for wanted in self._reading.values():
             waiting.extend(wanted.values())
         verdict = verdict_of_close(code, reason or self._hint, alone=len(waiting) == 1)
+        self.dropped = len(waiting) + len(self._auth.held)
+        self.last_words = verdict.text
         self.outcomes.extend((flight, verdict) for flight in waiting)
         self.in_flight.clear()
         self._reading.clear()
@@ -330,6 +349,15 @@ class Session:
         self._release(
             Verdict(Outcome.RETRY, "closed", f"connection closed ({code}) during AUTH", burns=False)
         )
+
+    def abandon(self) -> None:
+        """We leave: what is in flight gets no verdict, so it is simply still due (B8)."""
+        self.in_flight.clear()
+        self._late.clear()
+        self._reading.clear()
+        self._reading_since.clear()
+        self._auth.held.clear()
+        self.outgoing.clear()
 
 
 class _Auth:

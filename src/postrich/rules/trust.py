@@ -14,6 +14,7 @@ from postrich.errors import BadSetting
 MAX_URL = 1024
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
+_FOREIGN = re.compile(r"[\s,<>\"\\^`{}|\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 
 
@@ -22,7 +23,7 @@ def normalise_url(text: str) -> str:
     url = text.strip()
     if not url or len(url) > MAX_URL:
         raise BadSetting("a relay URL must not be empty or longer than 1,024 characters")
-    if re.search(r"[\s,<>\"\\^`{}|\x00-\x1f\x7f]", url) or url.count("://") > 1:
+    if _FOREIGN.search(url) or url.count("://") > 1:
         raise BadSetting(f"{url[:80]!r} is not one relay URL; give each relay separately")
     if "://" not in url:
         scheme = "ws" if url.split("/")[0].lower().endswith(".onion") else "wss"
@@ -64,6 +65,7 @@ def _host(parts: SplitResult, text: str) -> str:
     except UnicodeError:
         host = ""
     labels = host.split(".")
-    if not host or len(host) > 253 or not all(_LABEL.match(label) for label in labels):
+    # `wss:/host` and `wss//host` are slips, not hosts of that name.
+    if len(host) > 253 or host in _SCHEMES or not all(_LABEL.match(label) for label in labels):
         raise BadSetting(f"{text.strip()[:80]!r} has no usable host name")
     return host

@@ -29,10 +29,11 @@ from postrich.model.relay import RelayHealth
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What one accept did: its jobs, and the older jobs that they ended."""
+    """What one accept did: its jobs, the older jobs that they ended, and where work is now."""
 
     accepted: list[Accepted]
     changes: list[JobChange]
+    destinations: set[int]
 
 
 class Work(msgspec.Struct, frozen=True):

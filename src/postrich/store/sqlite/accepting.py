@@ -48,7 +48,7 @@ def accept(
         mine = accepted[start : start + len(item.jobs)]
         start += len(item.jobs)
         changes = batch.changes if start == len(accepted) else []
-        answers.append(Admission(mine, changes))
+        answers.append(Admission(mine, changes, batch.destinations))
     return answers
 
 
@@ -75,6 +75,7 @@ class _Batch:
         self.jobs = jobs
         self.known_urls = known_urls
         self.changes: list[JobChange] = []
+        self.destinations: set[int] = set()
         self._winners: dict[str, int] = {}
 
     def keep(self, now: int) -> list[Accepted]:
@@ -139,7 +140,7 @@ class _Batch:
                 groups.setdefault((job.targets, int(job.priority) * 2, due), []).append(number)
         self.database.run("accept_jobs", rows=to_json(rows), now=now)
         self.database.run("accept_payloads", bodies=to_json(bodies), base=base)
-        make_deliveries(self.database, groups, self.known_urls)
+        self.destinations |= make_deliveries(self.database, groups, self.known_urls)
         return states
 
     def _depend(self, fresh: dict[int, NewJob]) -> frozenset[int]:
@@ -263,7 +264,7 @@ class _Batch:
             if database.scalar("is_archived", job=number):
                 database.run("revive_jobs", jobs=listed)
             group: RouteGroups = {(targets, int(job.priority) * 2, now): [number]}
-            make_deliveries(database, group, self.known_urls)
+            self.destinations |= make_deliveries(database, group, self.known_urls)
             database.run("reopen_jobs", jobs=listed)
         found = database.read(list[tuple[int, JobState, int, str]], "states_of", jobs=listed)
         return found[0][1]

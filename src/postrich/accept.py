@@ -1,0 +1,228 @@
+"""Accept: from what a caller hands in to a job that the store can keep.
+
+Promises: what passes has a true id, a true signature (or is a draft), a kind that may be sent,
+relays to go to and a time to live. What does not pass gets one sentence. Stores nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from postrich.clock import Clock
+from postrich.config import Settings
+from postrich.deliver.shared import Network
+from postrich.errors import BadSetting, CallerError, InvalidEvent, RefusedKind
+from postrich.model.delivery import Parcel, event_frame
+from postrich.model.event import (
+    Draft,
+    Event,
+    KindClass,
+    address_of,
+    classify,
+    expiration_of,
+    make_draft,
+    parse_event,
+    refuse_kind,
+)
+from postrich.model.job import NewJob, Priority, RetryPolicy
+from postrich.rules.backoff import PRESETS, check_policy, policy_text
+from postrich.rules.precedence import next_created_at
+from postrich.rules.routing import plan
+from postrich.sign.signer import Signers
+from postrich.sign.verifier import Verifier
+from postrich.store.port import Store
+
+#: Anything that can be handed in: an event or draft, its JSON, or a mapping of its fields.
+Publishable = Event | Draft | bytes | str | Mapping[str, Any]
+
+_DRAFT_FIELDS = {"pubkey", "created_at", "kind", "tags", "content"}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job shall be treated; None means the outbox's own settings."""
+
+    relays: tuple[str, ...] = ()
+    at: int | None = None
+    policy: RetryPolicy | str | None = None
+    goal: int | None = None
+    priority: Priority = Priority.NORMAL
+    after: tuple[int, ...] = ()
+    key: str | None = None
+
+
+class Intake:
+    """Checks what is handed in, many at once."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, signers: Signers, store: Store, network: Network
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._signers = signers
+        self._store = store
+        self._network = network
+        self._verifier = Verifier()
+
+    async def close(self) -> None:
+        await self._verifier.close()
+
+    async def admit(
+        self, items: Sequence[Publishable], options: Options
+    ) -> list[NewJob | CallerError]:
+        """A job or the reason against it, for each item."""
+        contents = [await self._read(item) for item in items]
+        events = [content for content in contents if isinstance(content, Event)]
+        genuine = dict(zip(map(id, events), await self._verifier.check(events), strict=True))
+        return [self._judge(content, genuine, options) for content in contents]
+
+    async def _read(self, item: Publishable) -> Draft | Event | CallerError:
+        try:
+            if isinstance(item, Event):
+                return parse_event(item.raw, self._settings.max_event_bytes)
+            if isinstance(item, bytes | str):
+                return await self._read_json(item)
+            return await self._draft_or_event(item)
+        except CallerError as refusal:
+            return refusal
+
+    async def _read_json(self, text: bytes | str) -> Draft | Event:
+        try:
+            return parse_event(text, self._settings.max_event_bytes)
+        except InvalidEvent as refusal:
+            fields = _fields_of(text)
+            if fields is None or "sig" in fields:
+                raise
+            try:
+                return await self._draft_or_event(fields)
+            except InvalidEvent:
+                raise refusal from None
+
+    async def _draft_or_event(self, item: Draft | Mapping[str, Any]) -> Draft | Event:
+        if isinstance(item, Draft):
+            return make_draft(item.pubkey, item.created_at, item.kind, item.tags, item.content)
+        if "sig" in item:
+            return parse_event(_to_json(item), self._settings.max_event_bytes)
+        unknown = set(item) - _DRAFT_FIELDS - {"id"}
+        if unknown:
+            raise InvalidEvent(f"unknown field {min(unknown)!r}: a draft has no such field")
+        kind = item.get("kind", 1)
+        pubkey = item.get("pubkey") or self._default_pubkey()
+        tags = item.get("tags", ())
+        if not isinstance(tags, list | tuple):
+            raise InvalidEvent("tags must be arrays of strings")
+        created_at = item.get("created_at")
+        if created_at is None:
+            created_at = await self._new_time(kind, pubkey, tags)
+        return make_draft(pubkey, created_at, kind, tags, item.get("content", ""))
+
+    def _default_pubkey(self) -> str:
+        signer = self._signers.default
+        if signer is None:
+            raise InvalidEvent("the draft names no pubkey, and there is no signer to take it from")
+        return signer.pubkey
+
+    async def _new_time(self, kind: Any, pubkey: str, tags: Any) -> int:
+        """Now; for a new version of a replaceable event, always later than the last one (A11)."""
+        now = self._clock.now() // 1000
+        draft = make_draft(pubkey, now, kind, tags)
+        address = address_of(draft.kind, pubkey, draft.tags)
+        last = await self._store.newest_version(address) if address else None
+        return next_created_at(now, last)
+
+    def _judge(
+        self, content: Draft | Event | CallerError, genuine: dict[int, bool], options: Options
+    ) -> NewJob | CallerError:
+        if isinstance(content, CallerError):
+            return content
+        if isinstance(content, Event) and not genuine[id(content)]:
+            return InvalidEvent("the signature is not the author's")
+        try:
+            return self._job(content, options)
+        except CallerError as refusal:
+            return refusal
+
+    def _job(self, content: Draft | Event, options: Options) -> NewJob:
+        refuse_kind(content.kind)
+        now = self._clock.now()
+        policy = self._policy(options)
+        if classify(content.kind) is KindClass.EPHEMERAL:
+            policy = self._ephemeral(content, options, now)
+        targets = plan(options.relays, self._settings.relays)
+        goal = options.goal if options.goal is not None else min(self._settings.goal, len(targets))
+        if not 1 <= goal <= len(targets):
+            raise BadSetting(f"goal {goal} cannot be met by {len(targets)} relay(s)")
+        start = max(now, options.at or 0)
+        return NewJob(
+            content=content,
+            targets=targets,
+            policy=policy,
+            expires_at=_expiry(content, start, policy),
+            due_at=options.at,
+            priority=options.priority,
+            goal=goal,
+            after=options.after,
+            key=options.key,
+        )
+
+    def _policy(self, options: Options) -> RetryPolicy:
+        if isinstance(options.policy, RetryPolicy):
+            return check_policy(options.policy)
+        return self._settings.policy_named(options.policy or self._settings.policy)
+
+    def _ephemeral(self, content: Draft | Event, options: Options, now: int) -> RetryPolicy:
+        """Ephemeral events are tried once, now, or refused (A15)."""
+        what = (
+            f"kind {content.kind} is ephemeral: relays do not keep it, so it can only be sent now"
+        )
+        if (options.at is not None and options.at > now) or options.after:
+            raise RefusedKind(what)
+        if not self._network.online:
+            raise RefusedKind(f"{what}, and there is no network")
+        if isinstance(content, Draft) and content.pubkey not in self._signers:
+            raise RefusedKind(f"{what}, and there is no signer for it")
+        return PRESETS["once"]
+
+
+def parcel_of(job: int, new: NewJob) -> Parcel | None:
+    """What lanes need of a signed job, without reading it back; None for a draft."""
+    event = new.content
+    if not isinstance(event, Event):
+        return None
+    return Parcel(
+        job,
+        event.id,
+        event.pubkey,
+        event.created_at,
+        int(new.priority),
+        new.expires_at,
+        policy_text(new.policy),
+        event_frame(event.raw),
+    )
+
+
+def _expiry(content: Draft | Event, start: int, policy: RetryPolicy) -> int:
+    ends = start + round(policy.lifetime * 1000)
+    expiration = expiration_of(content.tags)
+    if expiration is None:
+        return ends
+    if expiration * 1000 <= start:
+        raise InvalidEvent("the event's own expiration is over before it could be sent")
+    return min(ends, expiration * 1000)
+
+
+def _fields_of(text: bytes | str) -> dict[str, Any] | None:
+    try:
+        fields = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _to_json(fields: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(fields)
+    except (TypeError, UnicodeError, RecursionError) as problem:
+        raise InvalidEvent(f"not a signed event: {problem}") from None

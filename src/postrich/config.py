@@ -1,0 +1,112 @@
+"""Settings: one struct, read from `postrich.toml`, the environment, or given in code.
+
+A setting that cannot work is refused with its name; nothing is guessed, no secret is kept here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from postrich.errors import BadSetting
+from postrich.model.job import RetryPolicy
+from postrich.rules.backoff import PRESETS, check_policy
+from postrich.rules.trust import normalise_url
+
+AuthPolicy = Literal["own", "always", "never"]
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How an outbox behaves. Times are seconds, sizes bytes."""
+
+    relays: tuple[str, ...] = ()
+    policy: str = "interactive"
+    policies: dict[str, RetryPolicy] = {}
+    goal: int = 1
+    timeout: float = 10.0
+    connect_timeout: float = 10.0
+    sign_timeout: float = 20.0
+    window: int = 512
+    lanes: int = 256
+    serial: bool = False
+    auth: AuthPolicy = "own"
+    bytes_per_minute: int | None = None
+    metered: bool = False
+    max_event_bytes: int = 1_048_576
+    poll: float = 0.25
+    sync: float = 300.0
+    lease: float = 15.0
+    idle: float = 60.0
+    archive_after: float = 60.0
+    history_days: float = 90.0
+
+    def policy_named(self, name: str) -> RetryPolicy:
+        """A policy of the owner's, or a preset."""
+        policy = self.policies.get(name) or PRESETS.get(name)
+        if policy is None:
+            known = ", ".join((*self.policies, *PRESETS))
+            raise BadSetting(f"retry policy {name!r} is none of {known}")
+        return policy
+
+
+_POSITIVE = (
+    "goal",
+    "timeout",
+    "connect_timeout",
+    "sign_timeout",
+    "window",
+    "lanes",
+    "poll",
+    "sync",
+    "lease",
+    "idle",
+    "max_event_bytes",
+    "history_days",
+)
+
+
+def check_settings(settings: Settings) -> Settings:
+    """The settings with relay URLs in normal form, or `BadSetting`."""
+    for name in _POSITIVE:
+        if getattr(settings, name) <= 0:
+            raise BadSetting(f"{name} must be more than 0")
+    if settings.archive_after < 0:
+        raise BadSetting("archive_after must be 0 or more")
+    if settings.bytes_per_minute is not None and settings.bytes_per_minute <= 0:
+        raise BadSetting("bytes_per_minute must be more than 0")
+    for policy in settings.policies.values():
+        check_policy(policy)
+    settings.policy_named(settings.policy)
+    relays = tuple(dict.fromkeys(normalise_url(url) for url in settings.relays))
+    return msgspec.structs.replace(settings, relays=relays)
+
+
+def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
+    """`postrich.toml` if it is there, then `POSTRICH_RELAYS` over it."""
+    table: dict[str, object] = {}
+    if path.is_file():
+        try:
+            table = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise BadSetting(f"{path} cannot be read: {problem}") from None
+    if relays := environment.get("POSTRICH_RELAYS", "").split():
+        table["relays"] = relays
+    try:
+        settings = msgspec.convert(_named(table), Settings)
+    except msgspec.ValidationError as problem:
+        raise BadSetting(f"{path}: {problem}") from None
+    return check_settings(settings)
+
+
+def _named(table: dict[str, object]) -> dict[str, object]:
+    """A policy's name is its heading: `[policies.patient]` need not say it again."""
+    policies = table.get("policies")
+    if isinstance(policies, dict):
+        for name, policy in policies.items():
+            if isinstance(policy, dict):
+                policy.setdefault("name", name)
+    return table

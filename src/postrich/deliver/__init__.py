@@ -1,0 +1,1 @@
+"""The engine: the stager readies jobs, lanes deliver them, the lifeline keeps all alive."""

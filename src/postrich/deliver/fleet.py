@@ -1,0 +1,152 @@
+"""The fleet: which relays have work, and a lane for each that we can hold.
+
+Promises: wake-ups are hints, polling is the truth — a missed hint costs at most one poll.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+from postrich.deliver.lanes import Lane
+from postrich.deliver.loop import Loop
+from postrich.deliver.shared import Shared
+from postrich.model.delivery import Destination
+from postrich.store.port import Work, WorkerInfo
+
+log = logging.getLogger("postrich.fleet")
+
+
+class Fleet(Loop):
+    """All lanes of this process."""
+
+    name = "fleet"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self.lanes: dict[int, Lane] = {}
+        self._shared = shared
+        self._seen_version: int | None = None
+        self._alarm: int | None = 0
+        self._held_elsewhere: set[int] = set()
+        shared.network.on_back = self._on_network_back
+        shared.gate.on_free = self._wake_lanes
+
+    def hint(self, destinations: set[int] | None = None) -> None:
+        """Work came in, for these destinations or for any."""
+        unknown = destinations is None
+        for number in destinations or ():
+            lane = self.lanes.get(number)
+            if lane is None:
+                unknown = True
+            else:
+                lane.hint()
+        if unknown:
+            self._alarm = 0
+            self.wake()
+
+    def forget(self, jobs: set[int]) -> None:
+        """These jobs changed under the lanes' hands."""
+        for lane in self.lanes.values():
+            lane.forget(jobs)
+        self._shared.parcels.forget(jobs)
+
+    async def pass_once(self) -> float | None:
+        await self._bury_ended()
+        shared = self._shared
+        now = shared.clock.now()
+        version = await shared.store.changed()
+        is_due = self._alarm is not None and self._alarm <= now
+        if version != self._seen_version or is_due or self._held_elsewhere:
+            self._seen_version = version
+            self._alarm = None
+            await self._look(now)
+        pause = shared.settings.poll
+        if self._alarm is not None:
+            pause = min(pause, max(0.0, (self._alarm - now) / 1000))
+        return pause
+
+    async def finish(self) -> None:
+        for lane in self.lanes.values():
+            lane.ask_to_stop()
+        for lane in list(self.lanes.values()):
+            await lane.stop()
+        self.lanes.clear()
+
+    async def _look(self, now: int) -> None:
+        """Wake the lanes whose work is due, open those that are missing, note the next hour."""
+        due: list[Work] = []
+        self._held_elsewhere.clear()
+        for work in await self._shared.store.work():
+            if work.earliest <= now:
+                due.append(work)
+            elif self._alarm is None or work.earliest < self._alarm:
+                self._alarm = work.earliest
+        for work in sorted(due, key=lambda w: w.earliest):
+            lane = self.lanes.get(work.destination.id)
+            if lane is None:
+                await self._open(work.destination)
+            elif lane.is_idle:
+                lane.hint()
+
+    async def _open(self, destination: Destination) -> None:
+        shared = self._shared
+        if len(self.lanes) >= shared.settings.lanes:
+            await self._close_an_idle_lane()
+            if len(self.lanes) >= shared.settings.lanes:
+                return
+        now = shared.clock.now()
+        until = now + round(shared.settings.lease * 1000)
+        name = f"relay:{destination.id}"
+        fence = await shared.store.take_lease(name, shared.owner, now, until)
+        if fence is None:
+            self._held_elsewhere.add(destination.id)
+            return
+        lane = Lane(shared, destination, fence)
+        self.lanes[destination.id] = lane
+        lane.start()
+
+    async def _close_an_idle_lane(self) -> None:
+        for number, lane in list(self.lanes.items()):
+            if lane.is_idle:
+                await lane.stop()
+                await self._remove(number)
+                return
+
+    async def _bury_ended(self) -> None:
+        for number, lane in list(self.lanes.items()):
+            if lane.has_ended:
+                await self._remove(number)
+
+    async def _remove(self, number: int) -> None:
+        lane = self.lanes.pop(number)
+        await self._shared.store.note_health([(number, lane.health())])
+        await self._shared.store.drop_lease(lane.fence)
+
+    def _on_network_back(self) -> None:
+        for lane in self.lanes.values():
+            lane.network_back()
+        self.hint()
+
+    def _wake_lanes(self) -> None:
+        for lane in self.lanes.values():
+            lane.wake()
+
+
+def this_worker(owner: str, role: str, now: int) -> WorkerInfo:
+    """How this process signs its leases."""
+    return WorkerInfo(owner, socket.gethostname(), os.getpid(), role, now, now)
+
+
+def is_dead(worker: WorkerInfo) -> bool:
+    """Whether a worker of this machine is certainly gone; of other machines we know nothing."""
+    if worker.host != socket.gethostname():
+        return False
+    try:
+        os.kill(worker.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

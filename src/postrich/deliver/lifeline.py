@@ -1,0 +1,113 @@
+"""The lifeline: keeps leases alive, frees those of the dead, ends what is too old, tidies up."""
+
+from __future__ import annotations
+
+from postrich.deliver.fleet import Fleet, is_dead, this_worker
+from postrich.deliver.loop import Loop
+from postrich.deliver.shared import Shared
+from postrich.model.job import QueueStatus
+from postrich.model.relay import RelayHealth
+from postrich.observe.notices import QueueStatusChanged, QueueSyncComplete
+
+BATCH = 500
+DAY_MS = 86_400_000
+#: Counting a long queue takes time: it may take at most this share of it.
+STATUS_SHARE = 0.05
+
+
+class Lifeline(Loop):
+    """Housekeeping of one process."""
+
+    name = "lifeline"
+
+    def __init__(self, shared: Shared, fleet: Fleet, role: str) -> None:
+        super().__init__()
+        self._shared = shared
+        self._fleet = fleet
+        self._role = role
+        self._told: dict[int, RelayHealth] = {}
+
+    async def pass_once(self) -> float | None:
+        await self.keep_leases()
+        await self.free_the_dead()
+        await self.end_the_old()
+        await self.tidy()
+        await self.note_health()
+        return min(1.0, self._shared.settings.lease / 3)
+
+    async def keep_leases(self) -> None:
+        shared = self._shared
+        now = shared.clock.now()
+        await shared.store.enlist(this_worker(shared.owner, self._role, now))
+        await shared.store.renew_leases(shared.owner, now + round(shared.settings.lease * 1000))
+
+    async def free_the_dead(self) -> None:
+        """A worker of this machine that was killed need not be waited for."""
+        for worker in await self._shared.store.workers():
+            if worker.owner != self._shared.owner and is_dead(worker):
+                await self._shared.store.dismiss(worker.owner)
+                self._fleet.hint()
+
+    async def end_the_old(self) -> None:
+        shared = self._shared
+        while changes := await shared.store.expire(shared.clock.now(), BATCH):
+            self._fleet.forget({change.job for change in changes})
+            shared.on_changes(changes)
+            if len(changes) < BATCH:
+                break
+
+    async def tidy(self) -> None:
+        """Move what is finished to history, a batch at a time, and forget what is old."""
+        shared = self._shared
+        now = shared.clock.now()
+        await shared.store.archive(now - round(shared.settings.archive_after * 1000), BATCH)
+        await shared.store.prune(now - round(shared.settings.history_days * DAY_MS), BATCH)
+
+    async def note_health(self) -> None:
+        """Keep what lanes know, where it changed, for other processes to see."""
+        reports = []
+        for number, lane in self._fleet.lanes.items():
+            health = lane.health()
+            if self._told.get(number) != health:
+                self._told[number] = health
+                reports.append((number, health))
+        if reports:
+            await self._shared.store.note_health(reports)
+
+    async def finish(self) -> None:
+        await self._shared.store.dismiss(self._shared.owner)
+
+
+class StatusTeller(Loop):
+    """Tells who listens how the queue stands (A12): when it changes, but not too often."""
+
+    name = "status"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self._shared = shared
+        self._last: QueueStatus | None = None
+        self._dirty = False
+
+    def changed(self) -> None:
+        if self._shared.notices.is_watched and not self._dirty:
+            self._dirty = True
+            self.wake()
+
+    async def pass_once(self) -> float | None:
+        if not self._dirty or not self._shared.notices.is_watched:
+            return None
+        self._dirty = False
+        clock = self._shared.clock
+        started = clock.tick()
+        status = await self._shared.store.status()
+        self.tell(status)
+        return None if not self._dirty else max(0.1, (clock.tick() - started) / STATUS_SHARE)
+
+    def tell(self, status: QueueStatus) -> None:
+        was, self._last = self._last, status
+        if was == status:
+            return
+        self._shared.notices.publish(QueueStatusChanged(status))
+        if status.pending == 0 and was is not None and was.pending > 0:
+            self._shared.notices.publish(QueueSyncComplete(status))

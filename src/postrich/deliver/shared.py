@@ -1,0 +1,107 @@
+"""What all lanes of one process share: the store, the clock, the budget, the network's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from postrich.clock import Clock
+from postrich.config import Settings
+from postrich.deliver.parcels import Parcels
+from postrich.model.job import JobChange
+from postrich.observe.notices import NetworkChanged, Notices
+from postrich.rules.budget import ByteBudget
+from postrich.rules.health import Connectivity, on_left, on_reached, on_unreached
+from postrich.rules.replies import Fault
+from postrich.sign.signer import Signers
+from postrich.store.port import Store
+
+
+class Network:
+    """Whether we are online, by what all lanes saw (A13); tells when that changes."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._state = Connectivity()
+        self._notices = notices
+        self.on_back: Callable[[], None] = lambda: None
+
+    @property
+    def online(self) -> bool:
+        return self._state.online
+
+    @property
+    def paused(self) -> bool:
+        """The owner said that there is no network: nothing is even tried."""
+        return self._state.forced is False
+
+    def reached(self, url: str) -> None:
+        self._become(on_reached(self._state, url))
+
+    def unreached(self, url: str, fault: Fault) -> None:
+        self._become(on_unreached(self._state, url, fault))
+
+    def left(self, url: str) -> None:
+        self._become(on_left(self._state, url))
+
+    def force(self, online: bool | None) -> None:
+        """The application knows better (None: it does not any more)."""
+        self._become(Connectivity(forced=online))
+
+    def _become(self, state: Connectivity) -> None:
+        was, self._state = self._state.online, state
+        if was != state.online:
+            self._notices.publish(NetworkChanged(state.online))
+            if state.online:
+                self.on_back()
+
+
+class Gate:
+    """`serial = true` (S0): only one job is in flight at any moment."""
+
+    def __init__(self, serial: bool) -> None:
+        self.serial = serial
+        self._job: int | None = None
+        self._flights = 0
+        self.on_free: Callable[[], None] = lambda: None
+
+    def enter(self, job: int) -> bool:
+        if not self.serial:
+            return True
+        if self._job not in (None, job):
+            return False
+        self._job = job
+        self._flights += 1
+        return True
+
+    def leave(self, job: int) -> None:
+        if not self.serial or job != self._job:
+            return
+        self._flights -= 1
+        if self._flights == 0:
+            self._job = None
+            self.on_free()
+
+
+@dataclass
+class Shared:
+    """Handed to every lane, the stager and the lifeline."""
+
+    store: Store
+    clock: Clock
+    settings: Settings
+    notices: Notices
+    signers: Signers
+    owner: str
+    on_changes: Callable[[list[JobChange]], None]
+    parcels: Parcels = field(init=False)
+    budget: ByteBudget = field(init=False)
+    network: Network = field(init=False)
+    gate: Gate = field(init=False)
+    metered: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parcels = Parcels(self.store)
+        self.budget = ByteBudget(self.settings.bytes_per_minute)
+        self.network = Network(self.notices)
+        self.gate = Gate(self.settings.serial)
+        self.metered = self.settings.metered

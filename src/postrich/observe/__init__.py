@@ -1,0 +1,1 @@
+"""What others may watch: notices of everything that happens."""

@@ -1,0 +1,450 @@
+"""The library's face, and the one place that wires everything.
+
+    async with Outbox.open("outbox.db", relays=[...], signer=signer) as outbox:
+        job = await outbox.post("hello")
+        await job.published()
+
+Promises: what `publish` returns is on disk; it never waits for a relay or a signer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from postrich.accept import Intake, Options, Publishable, parcel_of
+from postrich.clock import Clock, SystemClock
+from postrich.config import Settings, check_settings
+from postrich.deliver.fleet import Fleet, this_worker
+from postrich.deliver.lifeline import Lifeline, StatusTeller
+from postrich.deliver.shared import Shared
+from postrich.deliver.stager import Stager
+from postrich.errors import BadSetting, CallerError, JobFailed, UnknownJob
+from postrich.model.job import (
+    Accepted,
+    Chapter,
+    Job,
+    JobChange,
+    JobFilter,
+    JobState,
+    NewJob,
+    Priority,
+    QueueStatus,
+    RetryPolicy,
+)
+from postrich.model.relay import RelayHealth
+from postrich.observe.notices import JobAccepted, JobChanged, Notices, Subscription
+from postrich.sign.signer import Signer, Signers
+from postrich.store.port import Admission, Backlog, Store, WorkerInfo
+from postrich.store.sqlite import SqliteStore
+
+log = logging.getLogger("postrich.outbox")
+
+CHUNK = 512
+CHUNKS_AT_ONCE = 4
+BACKSTOP = 5.0
+
+_ENDED = frozenset({JobState.FAILED, JobState.CANCELLED, JobState.PARKED, JobState.SUPERSEDED})
+
+
+class Handle:
+    """A job that was handed in: ask it, wait for it, change your mind about it."""
+
+    def __init__(self, outbox: Outbox, accepted: Accepted) -> None:
+        self._outbox = outbox
+        self.id = accepted.job
+        self.event_id = accepted.event_id
+        self.is_new = accepted.is_new
+        self.state = accepted.state
+
+    async def status(self) -> Job:
+        """The job as it stands, every relay included."""
+        return await self._outbox.job(self.id)
+
+    async def published(self, within: float | None = None) -> Job:
+        """Wait until the goal is met; `JobFailed` where it cannot be, `TimeoutError` after."""
+        return await self._outbox.wait(self.id, within)
+
+    async def settled(self, within: float | None = None) -> Job:
+        """Wait until every relay has settled, however it ended."""
+        return await self._outbox.wait_settled(self.id, within)
+
+    async def retry(self) -> None:
+        await self._outbox.retry(JobFilter(jobs=(self.id,)))
+
+    async def cancel(self) -> None:
+        await self._outbox.cancel(JobFilter(jobs=(self.id,)))
+
+    async def delete(self) -> None:
+        await self._outbox.delete(JobFilter(jobs=(self.id,)))
+
+    def __repr__(self) -> str:
+        return f"Handle(job {self.id}, event {self.event_id[:8]}…)"
+
+
+class Outbox:
+    """A durable outbox: one store, one engine. Open it with `async with Outbox.open(…)`."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock, role: str) -> None:
+        self.settings = settings
+        self.notices = Notices()
+        self._store = store
+        self._clock = clock
+        self._signers = Signers(settings.sign_timeout)
+        self._watchers: dict[int, set[asyncio.Event]] = {}
+        self._anything = asyncio.Event()
+        self._shared = Shared(
+            store=store,
+            clock=clock,
+            settings=settings,
+            notices=self.notices,
+            signers=self._signers,
+            owner=uuid.uuid4().hex,
+            on_changes=self._on_changes,
+        )
+        self._intake = Intake(settings, clock, self._signers, store, self._shared.network)
+        self._fleet = Fleet(self._shared)
+        self._stager = Stager(self._shared, self._fleet)
+        self._lifeline = Lifeline(self._shared, self._fleet, role)
+        self._status = StatusTeller(self._shared)
+        self._role = role
+        self._delivers = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        relays: Iterable[str] = (),
+        signer: Signer | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        deliver: bool = True,
+        role: str = "library",
+    ) -> AsyncIterator[Outbox]:
+        """Open or make the outbox at `path`; `deliver=False` only looks and hands in."""
+        chosen = settings or Settings()
+        if relays:
+            chosen = msgspec.structs.replace(chosen, relays=tuple(relays))
+        chosen = check_settings(chosen)
+        store = await SqliteStore.open(str(Path(path)))
+        outbox = cls(store, chosen, clock or SystemClock(), role)
+        if signer is not None:
+            outbox.add_signer(signer)
+        try:
+            await outbox._start(deliver)
+            yield outbox
+        finally:
+            await outbox._stop()
+
+    async def _start(self, deliver: bool) -> None:
+        self._delivers = deliver
+        self._status.start()
+        if deliver:
+            now = self._clock.now()
+            await self._store.enlist(this_worker(self._shared.owner, self._role, now))
+            for loop in (self._lifeline, self._fleet, self._stager):
+                loop.start()
+
+    async def _stop(self) -> None:
+        for loop in (self._stager, self._fleet, self._lifeline, self._status):
+            await loop.stop()
+        await self._intake.close()
+        self.notices.close()
+        await self._store.close()
+
+    def add_signer(self, signer: Signer) -> None:
+        """A signer is at hand: drafts of its account that wait for it go on."""
+        self._signers.add(signer)
+        self._stager.wake()
+
+    # -- handing in --------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        item: Publishable,
+        *,
+        relays: Iterable[str] = (),
+        at: datetime | None = None,
+        policy: RetryPolicy | str | None = None,
+        goal: int | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: Iterable[Handle | int] = (),
+        key: str | None = None,
+    ) -> Handle:
+        """Keep an event or draft and deliver it. Returns once it is on disk."""
+        options = make_options(relays, at, policy, goal, priority, after, key)
+        return (await self.publish_batch([item], options))[0]
+
+    async def post(
+        self,
+        content: str,
+        *,
+        kind: int = 1,
+        tags: Sequence[Sequence[str]] = (),
+        relays: Iterable[str] = (),
+    ) -> Handle:
+        """Write a note as the outbox's own account, and publish it."""
+        return await self.publish({"kind": kind, "content": content, "tags": tags}, relays=relays)
+
+    async def publish_batch(
+        self, items: Sequence[Publishable], options: Options | None = None
+    ) -> list[Handle]:
+        """Related events, accepted all or none (A17)."""
+        options = options or Options()
+        jobs: list[NewJob] = []
+        for found in await self._intake.admit(items, options):
+            if isinstance(found, CallerError):
+                raise found
+            jobs.append(found)
+        return await self._keep(jobs)
+
+    async def publish_many(
+        self,
+        items: Sequence[Publishable],
+        options: Options | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> list[Handle | CallerError]:
+        """Many independent events at full speed; each gets its handle or its refusal."""
+        options = options or Options()
+        chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+        slots = asyncio.Semaphore(CHUNKS_AT_ONCE)
+
+        async def keep(chunk: Sequence[Publishable]) -> list[Handle | CallerError]:
+            async with slots:
+                answers = await self._keep_chunk(chunk, options)
+            if on_progress is not None:
+                on_progress(len(chunk))
+            return answers
+
+        kept = await asyncio.gather(*map(keep, chunks))
+        return [answer for chunk in kept for answer in chunk]
+
+    async def _keep_chunk(
+        self, chunk: Sequence[Publishable], options: Options
+    ) -> list[Handle | CallerError]:
+        found = await self._intake.admit(chunk, options)
+        handles = iter(await self._keep([job for job in found if isinstance(job, NewJob)]))
+        return [next(handles) if isinstance(job, NewJob) else job for job in found]
+
+    async def _keep(self, jobs: Sequence[NewJob]) -> list[Handle]:
+        if not jobs:
+            return []
+        admission = await self._store.accept(jobs, self._clock.now())
+        self._on_accepted(admission, jobs)
+        return [Handle(self, accepted) for accepted in admission.accepted]
+
+    def _on_accepted(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
+        if self._delivers:
+            parcels = (
+                parcel_of(accepted.job, job)
+                for accepted, job in zip(admission.accepted, jobs, strict=True)
+                if accepted.is_new
+            )
+            self._shared.parcels.add(parcel for parcel in parcels if parcel is not None)
+            self._fleet.hint(admission.destinations)
+            if any(a.state is not JobState.PENDING_PUBLISH for a in admission.accepted):
+                self._stager.wake()
+        if admission.changes:
+            self._fleet.forget({change.job for change in admission.changes})
+            self._on_changes(admission.changes)
+        if self.notices.is_watched:
+            for accepted in admission.accepted:
+                if accepted.is_new:
+                    notice = JobAccepted(accepted.job, accepted.event_id, accepted.state)
+                    self.notices.publish(notice)
+        self._status.changed()
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    async def wait(self, job: int, within: float | None = None) -> Job:
+        """Wait until the job is published; `JobFailed` where that will not happen by itself."""
+        found = await self._wait(job, within, _is_published_or_over)
+        if found.state is not JobState.PUBLISHED:
+            why = f": {found.error.message}" if found.error else ""
+            raise JobFailed(f"job {job} is {found.state}{why}")
+        return found
+
+    async def wait_settled(self, job: int, within: float | None = None) -> Job:
+        """Wait until nothing more will happen to the job by itself."""
+        return await self._wait(job, within, lambda j: j.is_finished)
+
+    async def _wait(self, job: int, within: float | None, enough: Callable[[Job], bool]) -> Job:
+        changed = asyncio.Event()
+        self._watchers.setdefault(job, set()).add(changed)
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    changed.clear()
+                    found = await self.job(job)
+                    if enough(found):
+                        return found
+                    await _at_most(changed, await self._patience())
+        finally:
+            self._watchers[job].discard(changed)
+            if not self._watchers[job]:
+                del self._watchers[job]
+
+    async def drained(self, within: float | None = None) -> QueueStatus:
+        """Wait until nothing is pending and no delivery is open."""
+        async with asyncio.timeout(within):
+            while True:
+                self._anything.clear()
+                status = await self._store.status()
+                if not (status.pending or status.open_deliveries):
+                    return status
+                await _at_most(self._anything, await self._patience())
+
+    async def _patience(self) -> float:
+        """How long to trust our own news: other processes' work is seen only by looking."""
+        others = [w for w in await self._store.workers() if w.owner != self._shared.owner]
+        return self.settings.poll if others or not self._delivers else BACKSTOP
+
+    def _on_changes(self, changes: list[JobChange]) -> None:
+        if not changes:
+            return
+        self._anything.set()
+        if self._watchers:
+            for change in changes:
+                for watcher in self._watchers.get(change.job, ()):
+                    watcher.set()
+        if self.notices.is_watched:
+            for change in changes:
+                self.notices.publish(JobChanged(change.job, change.state, change.finished))
+        if any(change.state is JobState.PUBLISHED for change in changes):
+            self._stager.wake()
+        self._status.changed()
+
+    # -- looking -----------------------------------------------------------------------------
+
+    def watch(self, backlog: int = 1000) -> Subscription:
+        """Notices of everything that happens, as an async iterator; close it when done."""
+        subscription = self.notices.subscribe(backlog)
+        self._status.changed()
+        return subscription
+
+    async def status(self) -> QueueStatus:
+        return await self._store.status()
+
+    async def job(self, job: int) -> Job:
+        found = await self._store.jobs(JobFilter(jobs=(job,)), 1)
+        if not found:
+            raise UnknownJob(f"there is no job {job}")
+        return found[0]
+
+    async def jobs(
+        self, which: JobFilter | None = None, limit: int = 100, before: int | None = None
+    ) -> list[Job]:
+        """Jobs, newest first; `before` pages on."""
+        return await self._store.jobs(which or JobFilter(), limit, before)
+
+    async def find(self, text: str) -> int:
+        """A job's number from what a person typed: the number, or the start of an event id."""
+        if text.isascii() and text.isdigit() and len(text) < 16:
+            return (await self.job(int(text))).id
+        if not (4 <= len(text) <= 64) or any(c not in "0123456789abcdef" for c in text.lower()):
+            raise UnknownJob(f"{text!r} is neither a job number nor the start of an event id")
+        found = await self._store.find(text.lower())
+        if not found:
+            raise UnknownJob(f"no job has an event id that starts with {text}")
+        if len(found) > 1:
+            raise UnknownJob(f"several jobs have event ids that start with {text}; give more of it")
+        return found[0]
+
+    async def story(self, job: int) -> list[Chapter]:
+        return await self._store.story(job)
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._store.backlog()
+
+    async def health(self) -> list[RelayHealth]:
+        return await self._store.health()
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._store.workers()
+
+    # -- changing one's mind -------------------------------------------------------------------
+
+    async def retry(self, which: JobFilter) -> list[int]:
+        """Try again now, whatever the backoff (B6)."""
+        changes = await self._store.retry(which, self._clock.now())
+        return self._changed_by_hand(changes)
+
+    async def cancel(self, which: JobFilter) -> list[int]:
+        """Stop what is not published yet."""
+        changes = await self._store.cancel(which, self._clock.now())
+        return self._changed_by_hand(changes)
+
+    async def delete(self, which: JobFilter) -> list[int]:
+        """Remove finished jobs and all that belongs to them."""
+        deleted = await self._store.delete(which)
+        self._fleet.forget(set(deleted))
+        self._status.changed()
+        return deleted
+
+    def _changed_by_hand(self, changes: list[JobChange]) -> list[int]:
+        jobs = [change.job for change in changes]
+        self._fleet.forget(set(jobs))
+        self._on_changes(changes)
+        self._fleet.hint()
+        self._stager.wake()
+        return jobs
+
+    # -- the network -------------------------------------------------------------------------
+
+    @property
+    def online(self) -> bool:
+        return self._shared.network.online
+
+    def set_online(self, online: bool | None) -> None:
+        """The application knows whether there is a network; None: find out by yourself."""
+        self._shared.network.force(online)
+        self._fleet.hint()
+
+    def set_metered(self, metered: bool) -> None:
+        """While metered, only urgent and small events go out (A17)."""
+        self._shared.metered = metered
+        self._fleet.hint(set(self._fleet.lanes))
+
+
+def make_options(
+    relays: Iterable[str],
+    at: datetime | None,
+    policy: RetryPolicy | str | None,
+    goal: int | None,
+    priority: Priority,
+    after: Iterable[Handle | int],
+    key: str | None,
+) -> Options:
+    if at is not None and at.tzinfo is None:
+        raise BadSetting("`at` must say its time zone")
+    return Options(
+        relays=tuple(relays),
+        at=None if at is None else round(at.timestamp() * 1000),
+        policy=policy,
+        goal=goal,
+        priority=priority,
+        after=tuple(job.id if isinstance(job, Handle) else job for job in after),
+        key=key,
+    )
+
+
+def _is_published_or_over(job: Job) -> bool:
+    return job.state is JobState.PUBLISHED or (job.state in _ENDED and job.is_finished)
+
+
+async def _at_most(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

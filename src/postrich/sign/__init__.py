@@ -1,0 +1,1 @@
+"""Signing and checking signatures. Keys stay in here."""

@@ -1,0 +1,1 @@
+"""Sockets to relays: the asyncio shell round the pure conversation."""
