@@ -46,7 +46,7 @@ from postrich.sign.signer import Signer, Signers
 from postrich.store.port import Admission, Backlog, Store, WorkerInfo
 from postrich.store.sqlite import SqliteStore
 
-log = logging.getLogger("postrich.outbox")
+logging.getLogger("postrich").addHandler(logging.NullHandler())
 
 CHUNK = 512
 CHUNKS_AT_ONCE = 4

@@ -101,8 +101,9 @@ class Lane(Loop):
         if not self._held:
             return await self._rest(now)
         self._busy_at = now
-        if await self._dial_missing():
-            self._pump()
+        if not await self._dial_missing():
+            return self._must_wait(self._shared.clock.tick())
+        self._pump()
         return self._pause()
 
     async def finish(self) -> None:

@@ -23,7 +23,8 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"""((?:api[_-]?key|token|secret(?:[_-]?key)?|password|passwd|passphrase|
-            private[_-]?key|seckey|\bsk)["']?\s*[=:]\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&]+)""",
+            private[_-]?key|seckey|\bsk)[\\"']*\s*[=:]\s*)
+            (?:"[^"]*"|'[^']*'|[\\"']*[^\s"',;&]+)""",
             re.IGNORECASE | re.VERBOSE,
         ),
         r"\1[redacted]",
@@ -38,8 +39,7 @@ def redact(text: str) -> str:
     """The text on one line, without keys, tokens, credentials, addresses or control codes."""
     if not text:
         return ""
-    clean = _CONTROL.sub(" ", text).encode("utf-8", "replace").decode()
-    clean = clean[: 8 * MAX_LENGTH]
+    clean = _CONTROL.sub(" ", text[: 8 * MAX_LENGTH]).encode("utf-8", "replace").decode()
     for pattern, replacement in _SECRETS:
         clean = pattern.sub(replacement, clean)
     clean = clean.strip()

@@ -45,19 +45,42 @@ DELIVERED = Verdict(Outcome.DELIVERED, "ok")
 #: Refusals that say nothing we know are tried again, but not for ever.
 UNEXPLAINED_LIMIT = 5
 SILENCE_LIMIT = 10
+#: How much of a relay's text is read: a megabyte of it must not hold everything up.
+MAX_READ = 2000
 
 _FORM = re.compile(r"^\s*([a-z][a-z-]*):\s*(.*)$", re.DOTALL)
 _KNOWN = {prefix.value: prefix for prefix in Prefix if prefix is not Prefix.UNKNOWN}
+#: Words so vague that a second one after them says more ("blocked: auth-required: …").
+_VAGUE = {
+    Prefix.BLOCKED,
+    Prefix.ERROR,
+    Prefix.INVALID,
+    Prefix.REJECTED,
+    Prefix.RESTRICTED,
+    Prefix.UNKNOWN,
+}
 
 _MONEY = re.compile(
-    r"\bpay|\bpaid\b|invoice|admi(?:ssion|tted)|balance|subscri|\bmember|\bsats?\b", re.IGNORECASE
+    r"\bpay(?!load)|\bpaid\b|invoice|admi(?:ssion|tted)|balance|subscri|\bmember|\bsats?\b",
+    re.IGNORECASE,
 )
 _FUTURE = re.compile(
-    r"future|too far ahead|created_?at.*(?:late|ahead|upper)|not yet", re.IGNORECASE
+    r"future|too far ahead|created_?at.*\b(?:late|later|ahead|upper)\b|not yet valid", re.IGNORECASE
 )
 _WORK = re.compile(r"\bpow\b|proof.of.work|difficulty", re.IGNORECASE)
-_EXISTS = re.compile(r"already (?:exists|have|stored|known)|\bduplicate\b", re.IGNORECASE)
-_SLOW = re.compile(r"rate.?limit|too (?:many|fast)|slow down|throttl", re.IGNORECASE)
+# Tight, since it makes a refusal an acceptance: "duplicate tags" or "name already exists" is none.
+_EXISTS = re.compile(
+    r"\bevent (?:is |was )?already (?:exists|known|seen|stored)"
+    r"|^already (?:exists|known|seen|stored|have (?:it|this|the event))"
+    r"|^duplicate(?: event|:|\W*$)",
+    re.IGNORECASE,
+)
+# Too many of what comes in time, that is: too many tags stay too many.
+_SLOW = re.compile(
+    r"rate.?limit|too (?:fast|quick|often|frequent)|slow(?:ing)? down|throttl"
+    r"|too many (?:connection|event|message|note|post|request|write)s",
+    re.IGNORECASE,
+)
 _LARGE = re.compile(
     r"too (?:large|big|long)|max(?:imum)? (?:\w+ )?size|exceed\w* .*size",
     re.IGNORECASE,
@@ -70,13 +93,13 @@ _UNREADABLE = re.compile(
 
 def parse_reply(message: object) -> Reply:
     """Read the last element of an OK or CLOSED, whatever its type."""
-    raw = message if isinstance(message, str) else ""
+    raw = message[:MAX_READ] if isinstance(message, str) else ""
     found = _FORM.match(raw)
     if found is None:
         return Reply(Prefix.UNKNOWN, raw, raw)
     prefix = _KNOWN.get(found[1], Prefix.UNKNOWN)
     nested = _FORM.match(found[2])
-    if nested is not None and nested[1] in _KNOWN and prefix is not Prefix.DUPLICATE:
+    if nested is not None and nested[1] in _KNOWN and prefix in _VAGUE:
         return Reply(_KNOWN[nested[1]], nested[2], raw)
     return Reply(prefix, raw if prefix is Prefix.UNKNOWN else found[2], raw)
 
@@ -149,9 +172,10 @@ class Hint(enum.StrEnum):
 
 def hint_of_notice(text: str) -> Hint:
     """Read a NOTICE that came while something was in flight."""
-    if _SLOW.search(text):
+    start = text[:MAX_READ]
+    if _SLOW.search(start):
         return Hint.SLOW_DOWN
-    if _LARGE.search(text) or _UNREADABLE.search(text):
+    if _LARGE.search(start) or _UNREADABLE.search(start):
         return Hint.REFUSAL
     return Hint.OTHER
 
@@ -202,7 +226,10 @@ def _handshake_fault(text: str) -> Fault:
 
 def _no_route(problem: OSError) -> bool:
     unreachable = {101, 113, 100, 51, 50, 65}  # ENETUNREACH, EHOSTUNREACH, ENETDOWN; Linux, BSD
-    return problem.errno in unreachable
+    numbers = {problem.errno}
+    if problem.errno is None:  # asyncio folds the failures of several addresses into one text
+        numbers = {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(problem))}
+    return bool(numbers) and numbers <= unreachable
 
 
 def _delivered(message: object) -> Verdict:
@@ -215,23 +242,26 @@ def _rate_limited(text: str) -> Verdict:
 
 
 def _invalid(reply: Reply, text: str) -> Verdict:
+    return _told_by_words(reply, text) or Verdict(Outcome.REFUSED, reply.prefix.value, text)
+
+
+def _told_by_words(reply: Reply, text: str) -> Verdict | None:
+    """What a reason says that came behind a vague word or none; None where nothing is known."""
     if _EXISTS.search(reply.text):
         return Verdict(Outcome.DELIVERED, "duplicate", text)
+    if _SLOW.search(reply.text):
+        return _rate_limited(text)
     if _WORK.search(reply.text):
         return Verdict(Outcome.PARKED, "pow", text)
     if _FUTURE.search(reply.text):
         return Verdict(Outcome.RETRY, "future", text)
-    if _SLOW.search(reply.text):
-        return _rate_limited(text)
-    return Verdict(Outcome.REFUSED, reply.prefix.value, text)
+    if _MONEY.search(reply.text):
+        return Verdict(Outcome.PARKED, reply.prefix.value, text)
+    return None
 
 
 def _unexplained(reply: Reply, text: str) -> Verdict:
-    if _SLOW.search(reply.raw):
-        return _rate_limited(text)
-    if _EXISTS.search(reply.raw):
-        return Verdict(Outcome.DELIVERED, "duplicate", text)
-    return Verdict(
+    return _told_by_words(reply, text) or Verdict(
         Outcome.RETRY,
         "unexplained",
         text or "refused without a reason",

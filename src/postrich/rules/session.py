@@ -79,6 +79,10 @@ class Session:
         if self._auth.under_way:
             self._auth.held.append(flight)
             return
+        if self._late:
+            self._late.pop(flight.event_id, None)
+        if not self.load:
+            self._hint = ""
         flight.sent_at = now
         self.in_flight[flight.event_id] = flight
         self.outgoing.append(flight.parcel.frame)
@@ -92,6 +96,7 @@ class Session:
     def cannot_authenticate(self, verdict: Verdict) -> None:
         """There is no signature to be had: what waits for it gets that verdict."""
         self._auth.reset()
+        self._auth.rounds = 0
         self.auth_wanted = None
         self._release(verdict)
 
@@ -144,7 +149,8 @@ class Session:
         if flight is None:
             flight = self._only_flight(event_id, accepted)
         if flight is None:
-            self._hint = f"{'OK' if accepted else 'refusal'} without a usable id: {message}"
+            if len(event_id) != 64:
+                self._hint = f"{'OK' if accepted else 'refusal'} without a usable id: {message}"
             return
         unanswered = self._auth.challenge is not None and not self._auth.done
         verdict = verdict_of_ok(
@@ -174,7 +180,7 @@ class Session:
 
     def _only_flight(self, event_id: str, accepted: bool) -> Flight | None:
         """Some relays refuse with an empty or constant id: that is the only event in flight."""
-        if accepted or len(event_id) == 64 or len(self.in_flight) != 1:
+        if accepted or len(event_id) == 64 or not self._is_alone:
             return None
         return self.in_flight.popitem()[1]
 
@@ -185,8 +191,14 @@ class Session:
         hint = hint_of_notice(text)
         self.throttled = self.throttled or hint is Hint.SLOW_DOWN
         verdict = verdict_of_notice(text, hint)
-        if verdict is not None and len(self.in_flight) == 1:
+        if verdict is not None and self._is_alone:
             self.outcomes.append((self.in_flight.popitem()[1], verdict))
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether one event is all that the relay can be speaking of: blame needs certainty."""
+        others = self._late or self._reading or self._auth.event_id
+        return len(self.in_flight) == 1 and not others
 
     # -- AUTH (NIP-42) ---------------------------------------------------------------------
 
@@ -202,7 +214,10 @@ class Session:
         if self.identity is None:
             self.outcomes.append((flight, verdict))
             return
-        if flight.auth_rounds >= MAX_AUTH_ROUNDS or self._auth.rounds > MAX_AUTH_ROUNDS:
+        if self._auth.refusal is not None:
+            self.outcomes.append((flight, self._auth.refusal))
+            return
+        if flight.auth_rounds >= MAX_AUTH_ROUNDS:
             self.outcomes.append((flight, _refused_after_auth(verdict)))
             return
         flight.auth_rounds += 1
@@ -219,11 +234,6 @@ class Session:
         auth = self._auth
         assert auth.challenge is not None
         auth.rounds += 1
-        if auth.rounds > MAX_AUTH_ROUNDS:
-            self.cannot_authenticate(
-                Verdict(Outcome.REFUSED, "auth", "the relay asks for AUTH again and again")
-            )
-            return
         auth.awaits_challenge = False
         auth.pending = True
         relay = self.url if auth.rounds == 1 else _other_slash(self.url)
@@ -240,7 +250,8 @@ class Session:
             return
         verdict = verdict_of_ok(False, message)
         text = f"AUTH refused: {verdict.text}"
-        self._release(Verdict(Outcome.PARKED, "auth-refused", text))
+        auth.refusal = Verdict(Outcome.PARKED, "auth-refused", text)
+        self._release(auth.refusal)
 
     def _authenticated(self, now: float) -> None:
         auth = self._auth
@@ -367,6 +378,7 @@ class _Auth:
         self.challenge: str | None = None
         self.done = False
         self.rounds = 0
+        self.refusal: Verdict | None = None
         self.held: list[Flight] = []
         self.awaits_challenge = False
         self.pending = False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from postrich.errors import LeaseLost, PostrichError
-from postrich.model.delivery import DeliveryState, Fence
+from postrich.model.delivery import DeliveryState, Fence, Settlement
 from postrich.model.job import JobChange
 from postrich.store.port import Results
 from postrich.store.sqlite.connection import Database, to_json
@@ -47,17 +47,33 @@ def holds(database: Database, fence: Fence) -> bool:
 
 
 def _write(database: Database, results: Results, now: int) -> set[int]:
-    """Write one lane's results; returns the jobs that may have to move."""
+    """Write one lane's results; returns the jobs that may have to move.
+
+    Plain OKs come last: whatever else a lane learnt of such a delivery, it learnt before.
+    """
     touched: set[int] = set()
+    for others in _in_turn(results.others):
+        rows = to_json(others)
+        database.run("settle_story", rows=rows, destination=results.destination, now=now)
+        database.run("settle_others", rows=rows, destination=results.destination, now=now)
+        touched.update(other.job for other in others if other.state is not DeliveryState.WAITING)
     if results.delivered:
         listed = to_json(results.delivered)
         database.run("settle_delivered", jobs=listed, destination=results.destination, now=now)
         touched.update(results.delivered)
-    if results.others:
-        rows = to_json(results.others)
-        database.run("settle_others", rows=rows, destination=results.destination, now=now)
-        database.run("settle_story", rows=rows, destination=results.destination, now=now)
-        touched.update(
-            other.job for other in results.others if other.state is not DeliveryState.WAITING
-        )
     return touched
+
+
+def _in_turn(others: Sequence[Settlement]) -> list[Sequence[Settlement]]:
+    """The results such that each group has a job once: a late OK may follow its own timeout."""
+    if len({other.job for other in others}) == len(others):
+        return [others] if others else []
+    turns: list[list[Settlement]] = []
+    seen: dict[int, int] = {}
+    for other in others:
+        turn = seen.get(other.job, 0)
+        seen[other.job] = turn + 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(other)
+    return list(turns)
