@@ -38,6 +38,7 @@ from postrich.store.port import Store
 #: Anything that can be handed in: an event or draft, its JSON, or a mapping of its fields.
 Publishable = Event | Draft | bytes | str | Mapping[str, Any]
 
+_NOTHING = Draft("", 0, 0, (), "")
 _DRAFT_FIELDS = {"pubkey", "created_at", "kind", "tags", "content"}
 
 
@@ -73,10 +74,32 @@ class Intake:
         self, items: Sequence[Publishable], options: Options
     ) -> list[NewJob | CallerError]:
         """A job or the reason against it, for each item."""
+        terms = self._terms(options)
         contents = [await self._read(item) for item in items]
         events = [content for content in contents if isinstance(content, Event)]
         genuine = dict(zip(map(id, events), await self._verifier.check(events), strict=True))
-        return [self._judge(content, genuine, options) for content in contents]
+        return [self._judge(content, genuine, terms) for content in contents]
+
+    def _terms(self, options: Options) -> NewJob:
+        """What all jobs of one call have in common: where to, how often, until when."""
+        now = self._clock.now()
+        policy = self._policy(options)
+        targets = plan(options.relays, self._settings.relays)
+        goal = options.goal if options.goal is not None else min(self._settings.goal, len(targets))
+        if not 1 <= goal <= len(targets):
+            raise BadSetting(f"goal {goal} cannot be met by {len(targets)} relay(s)")
+        start = max(now, options.at or 0)
+        return NewJob(
+            content=_NOTHING,
+            targets=targets,
+            policy=policy,
+            expires_at=start + round(policy.lifetime * 1000),
+            due_at=options.at,
+            priority=options.priority,
+            goal=goal,
+            after=options.after,
+            key=options.key,
+        )
 
     async def _read(self, item: Publishable) -> Draft | Event | CallerError:
         try:
@@ -133,38 +156,33 @@ class Intake:
         return next_created_at(now, last)
 
     def _judge(
-        self, content: Draft | Event | CallerError, genuine: dict[int, bool], options: Options
+        self, content: Draft | Event | CallerError, genuine: dict[int, bool], terms: NewJob
     ) -> NewJob | CallerError:
         if isinstance(content, CallerError):
             return content
         if isinstance(content, Event) and not genuine[id(content)]:
             return InvalidEvent("the signature is not the author's")
         try:
-            return self._job(content, options)
+            return self._job(content, terms)
         except CallerError as refusal:
             return refusal
 
-    def _job(self, content: Draft | Event, options: Options) -> NewJob:
+    def _job(self, content: Draft | Event, terms: NewJob) -> NewJob:
         refuse_kind(content.kind)
-        now = self._clock.now()
-        policy = self._policy(options)
+        policy, expires_at = terms.policy, terms.expires_at
         if classify(content.kind) is KindClass.EPHEMERAL:
-            policy = self._ephemeral(content, options, now)
-        targets = plan(options.relays, self._settings.relays)
-        goal = options.goal if options.goal is not None else min(self._settings.goal, len(targets))
-        if not 1 <= goal <= len(targets):
-            raise BadSetting(f"goal {goal} cannot be met by {len(targets)} relay(s)")
-        start = max(now, options.at or 0)
+            policy = self._ephemeral(content, terms)
+            expires_at = self._clock.now() + round(policy.lifetime * 1000)
         return NewJob(
-            content=content,
-            targets=targets,
-            policy=policy,
-            expires_at=_expiry(content, start, policy),
-            due_at=options.at,
-            priority=options.priority,
-            goal=goal,
-            after=options.after,
-            key=options.key,
+            content,
+            terms.targets,
+            policy,
+            _until(content, expires_at, max(self._clock.now(), terms.due_at or 0)),
+            terms.due_at,
+            terms.priority,
+            terms.goal,
+            terms.after,
+            terms.key,
         )
 
     def _policy(self, options: Options) -> RetryPolicy:
@@ -172,12 +190,13 @@ class Intake:
             return check_policy(options.policy)
         return self._settings.policy_named(options.policy or self._settings.policy)
 
-    def _ephemeral(self, content: Draft | Event, options: Options, now: int) -> RetryPolicy:
+    def _ephemeral(self, content: Draft | Event, terms: NewJob) -> RetryPolicy:
         """Ephemeral events are tried once, now, or refused (A15)."""
         what = (
             f"kind {content.kind} is ephemeral: relays do not keep it, so it can only be sent now"
         )
-        if (options.at is not None and options.at > now) or options.after:
+        is_later = terms.due_at is not None and terms.due_at > self._clock.now()
+        if is_later or terms.after:
             raise RefusedKind(what)
         if not self._network.online:
             raise RefusedKind(f"{what}, and there is no network")
@@ -186,11 +205,10 @@ class Intake:
         return PRESETS["once"]
 
 
-def parcel_of(job: int, new: NewJob) -> Parcel | None:
-    """What lanes need of a signed job, without reading it back; None for a draft."""
+def parcel_of(job: int, new: NewJob) -> Parcel:
+    """What lanes need of a signed job, without reading it back."""
     event = new.content
-    if not isinstance(event, Event):
-        return None
+    assert isinstance(event, Event)
     return Parcel(
         job,
         event.id,
@@ -203,14 +221,14 @@ def parcel_of(job: int, new: NewJob) -> Parcel | None:
     )
 
 
-def _expiry(content: Draft | Event, start: int, policy: RetryPolicy) -> int:
-    ends = start + round(policy.lifetime * 1000)
+def _until(content: Draft | Event, expires_at: int, start: int) -> int:
+    """How long the job lives: never past the event's own expiration (NIP-40)."""
     expiration = expiration_of(content.tags)
     if expiration is None:
-        return ends
+        return expires_at
     if expiration * 1000 <= start:
         raise InvalidEvent("the event's own expiration is over before it could be sent")
-    return min(ends, expiration * 1000)
+    return min(expires_at, expiration * 1000)
 
 
 def _fields_of(text: bytes | str) -> dict[str, Any] | None:

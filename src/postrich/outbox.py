@@ -28,6 +28,7 @@ from postrich.deliver.lifeline import Lifeline, StatusTeller
 from postrich.deliver.shared import Shared
 from postrich.deliver.stager import Stager
 from postrich.errors import BadSetting, CallerError, JobFailed, UnknownJob
+from postrich.model.event import Event
 from postrich.model.job import (
     Accepted,
     Chapter,
@@ -245,15 +246,7 @@ class Outbox:
 
     def _on_accepted(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
         if self._delivers:
-            parcels = (
-                parcel_of(accepted.job, job)
-                for accepted, job in zip(admission.accepted, jobs, strict=True)
-                if accepted.is_new
-            )
-            self._shared.parcels.add(parcel for parcel in parcels if parcel is not None)
-            self._fleet.hint(admission.destinations)
-            if any(a.state is not JobState.PENDING_PUBLISH for a in admission.accepted):
-                self._stager.wake()
+            self._send_on(admission, jobs)
         if admission.changes:
             self._fleet.forget({change.job for change in admission.changes})
             self._on_changes(admission.changes)
@@ -263,6 +256,22 @@ class Outbox:
                     notice = JobAccepted(accepted.job, accepted.event_id, accepted.state)
                     self.notices.publish(notice)
         self._status.changed()
+
+    def _send_on(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
+        """The next step: what was routed goes to the lanes, the rest to the stager."""
+        parcels = [
+            parcel_of(accepted.job, job)
+            for accepted, job in zip(admission.accepted, jobs, strict=True)
+            if accepted.is_new
+            and accepted.state is JobState.PENDING_PUBLISH
+            and isinstance(job.content, Event)
+        ]
+        if len(parcels) == len(jobs) and not jobs[0].after:
+            self._shared.parcels.add(parcels)
+            self._fleet.offer((target.url for target in jobs[0].targets), parcels)
+        else:
+            self._fleet.hint(admission.destinations)
+            self._stager.wake()
 
     # -- waiting -----------------------------------------------------------------------------
 

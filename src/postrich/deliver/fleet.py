@@ -8,14 +8,18 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Iterable, Sequence
 
 from postrich.deliver.lanes import Lane
 from postrich.deliver.loop import Loop
 from postrich.deliver.shared import Shared
-from postrich.model.delivery import Destination
+from postrich.model.delivery import Destination, Parcel
 from postrich.store.port import Work, WorkerInfo
 
 log = logging.getLogger("postrich.fleet")
+
+#: A busy lane looks for others' work and for due retries at least so often.
+LOOK_AGAIN = 1.0
 
 
 class Fleet(Loop):
@@ -45,6 +49,17 @@ class Fleet(Loop):
         if unknown:
             self._alarm = 0
             self.wake()
+
+    def offer(self, urls: Iterable[str], parcels: Sequence[Parcel]) -> None:
+        """New jobs for these relays, just committed: lanes that are free take them at once."""
+        lanes = {lane.destination.url: lane for lane in self.lanes.values()}
+        for url in urls:
+            lane = lanes.get(url)
+            if lane is None or lane.has_ended:
+                self._alarm = 0
+                self.wake()
+            else:
+                lane.offer(parcels)
 
     def forget(self, jobs: set[int]) -> None:
         """These jobs changed under the lanes' hands."""
@@ -77,8 +92,9 @@ class Fleet(Loop):
     async def _look(self, now: int) -> None:
         """Wake the lanes whose work is due, open those that are missing, note the next hour."""
         due: list[Work] = []
+        shared = self._shared
         self._held_elsewhere.clear()
-        for work in await self._shared.store.work():
+        for work in await shared.store.work():
             if work.earliest <= now:
                 due.append(work)
             elif self._alarm is None or work.earliest < self._alarm:
@@ -87,7 +103,7 @@ class Fleet(Loop):
             lane = self.lanes.get(work.destination.id)
             if lane is None:
                 await self._open(work.destination)
-            elif lane.is_idle:
+            elif lane.is_idle or shared.clock.tick() - lane.claimed_at > LOOK_AGAIN:
                 lane.hint()
 
     async def _open(self, destination: Destination) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import logging
 from collections import deque
+from collections.abc import Sequence
 
 from postrich.deliver.loop import Done, Loop
 from postrich.deliver.results import ResultsWriter
@@ -22,10 +23,12 @@ from postrich.model.delivery import (
     Fence,
     Flight,
     Outcome,
+    Parcel,
     Settlement,
     Verdict,
 )
 from postrich.model.event import Event, make_draft
+from postrich.model.job import Priority
 from postrich.model.relay import RelayHealth
 from postrich.observe.notices import RelayChanged
 from postrich.rules import health
@@ -67,6 +70,7 @@ class Lane(Loop):
         self._identities: set[str] = set()
         self._more_due = True
         self._starved_until = 0.0
+        self.claimed_at = 0.0
         self._busy_at = shared.clock.tick()
         self._since = shared.clock.now()
 
@@ -75,6 +79,29 @@ class Lane(Loop):
     def hint(self) -> None:
         """There may be new work for this relay."""
         self._more_due = True
+        self.wake()
+
+    def offer(self, parcels: Sequence[Parcel]) -> None:
+        """New work straight from its commit: taken as it is, while nothing else waits here."""
+        shared = self._shared
+        if (
+            self._more_due
+            or len(self._buffer) + len(parcels) > 2 * CLAIM
+            or self.breaker.state is not BreakerState.CLOSED
+            or shared.network.paused
+            or shared.is_scarce
+        ):
+            self.hint()
+            return
+        self._held.update(parcel.job for parcel in parcels)
+        for parcel in parcels:
+            if parcel.priority == Priority.URGENT:
+                self._buffer.appendleft(Flight(parcel, 0))
+            else:
+                self._buffer.append(Flight(parcel, 0))
+        self._busy_at = shared.clock.tick()
+        if self._links:
+            self._pump()
         self.wake()
 
     def forget(self, jobs: set[int]) -> None:
@@ -159,6 +186,7 @@ class Lane(Loop):
             return
         self._more_due = False
         shared = self._shared
+        self.claimed_at = shared.clock.tick()
         fresh, retried = shares(room)
         claimed = await shared.store.claim(
             self.destination.id,
@@ -176,7 +204,7 @@ class Lane(Loop):
         flights = [Flight(parcels[job], attempts) for job, attempts in claimed if job in parcels]
         self._held.update(flight.job for flight in flights)
         self._buffer.extend(flights)
-        if shared.budget.per_minute is not None or shared.metered:
+        if shared.is_scarce:
             self._buffer = deque(sorted(self._buffer, key=thrift_order))
 
     def _put_back(self, flights: list[Flight]) -> None:
@@ -286,7 +314,7 @@ class Lane(Loop):
         if room <= 0 or now < self.pace.resume_at:
             return
         wall = shared.clock.now()
-        is_scarce = shared.budget.per_minute is not None or shared.metered
+        is_scarce = shared.is_scarce
         while room > 0 and self._buffer:
             flight = self._buffer.popleft()
             link = self._links.get(self._identity_of(flight))

@@ -105,3 +105,8 @@ class Shared:
         self.network = Network(self.notices)
         self.gate = Gate(self.settings.serial)
         self.metered = self.settings.metered
+
+    @property
+    def is_scarce(self) -> bool:
+        """Bytes count: urgent and small events go first (A17)."""
+        return self.metered or self.budget.per_minute is not None

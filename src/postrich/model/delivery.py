@@ -34,7 +34,7 @@ class Outcome(enum.StrEnum):
     SKIPPED = "skipped"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """An outcome with its evidence.
 
     `burns`: it counts as an attempt of this event (B10: a relay's own fault does not).
@@ -48,7 +48,7 @@ class Verdict(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """A destination chosen for a job, and why."""
 
     url: str
@@ -68,7 +68,7 @@ class Delivery(msgspec.Struct, frozen=True):
     settled_at: int | None
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class Parcel(msgspec.Struct, frozen=True, gc=False):
     """What every lane needs of a job, read once and shared: the frame is sent as it is."""
 
     job: int
@@ -100,7 +100,7 @@ class Flight:
         self.auth_rounds = 0
 
 
-class Settlement(msgspec.Struct, frozen=True, array_like=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a lane writes of one attempt: the delivery's next state and the story's next line."""
 
     job: int

@@ -61,7 +61,7 @@ class JobError(msgspec.Struct, frozen=True):
     message: str
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """What a door hands to the store: checked, classified and ready to be kept."""
 
     content: Draft | Event
@@ -79,7 +79,7 @@ class NewJob(msgspec.Struct, frozen=True):
         return isinstance(self.content, Event)
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The store's answer: the job's number, and whether it was there already (A9)."""
 
     job: int
@@ -128,7 +128,7 @@ class Job(msgspec.Struct, frozen=True):
         return self.finished_at is not None
 
 
-class JobChange(msgspec.Struct, frozen=True):
+class JobChange(msgspec.Struct, frozen=True, gc=False):
     """A move that a commit made: what notices and waiters are told."""
 
     job: int
