@@ -32,6 +32,7 @@ ABNORMAL = 1006
 _log = logging.getLogger("postrich.wire.picows")
 _log.propagate = False
 _log.addHandler(logging.NullHandler())
+logging.getLogger("aiofastnet").setLevel(logging.ERROR)  # its warnings say the same
 
 #: Signs a challenge, or says what becomes of the events that wait for it.
 Authenticator = Callable[[AuthRequest], Awaitable[Event | Verdict]]
