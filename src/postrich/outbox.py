@@ -24,6 +24,7 @@ from postrich.accept import Intake, Options, Publishable, parcel_of
 from postrich.clock import Clock, SystemClock
 from postrich.config import Settings, check_settings
 from postrich.deliver.fleet import Fleet, this_worker
+from postrich.deliver.lanes import Lane
 from postrich.deliver.lifeline import Lifeline, StatusTeller
 from postrich.deliver.shared import Shared
 from postrich.deliver.stager import Stager
@@ -166,7 +167,7 @@ class Outbox:
     def add_signer(self, signer: Signer) -> None:
         """A signer is at hand: drafts of its account that wait for it go on."""
         self._signers.add(signer)
-        self._stager.wake()
+        self._stager.signer_came(signer.pubkey)
 
     # -- handing in --------------------------------------------------------------------------
 
@@ -196,6 +197,17 @@ class Outbox:
     ) -> Handle:
         """Write a note as the outbox's own account, and publish it."""
         return await self.publish({"kind": kind, "content": content, "tags": tags}, relays=relays)
+
+    async def sign(self, item: Publishable, options: Options | None = None) -> Event:
+        """A draft made complete and signed now by a signer at hand; keeps nothing.
+
+        For callers that hold the key while another process does the delivering.
+        """
+        (found,) = await self._intake.admit([item], options or Options())
+        if isinstance(found, CallerError):
+            raise found
+        content = found.content
+        return content if isinstance(content, Event) else await self._signers.sign(content)
 
     async def publish_batch(
         self, items: Sequence[Publishable], options: Options | None = None
@@ -369,6 +381,10 @@ class Outbox:
             raise UnknownJob(f"several jobs have event ids that start with {text}; give more of it")
         return found[0]
 
+    def lanes(self) -> list[Lane]:
+        """The lanes of this process, with what they know of their relays."""
+        return list(self._fleet.lanes.values())
+
     async def story(self, job: int) -> list[Chapter]:
         return await self._store.story(job)
 
@@ -417,12 +433,13 @@ class Outbox:
     def set_online(self, online: bool | None) -> None:
         """The application knows whether there is a network; None: find out by yourself."""
         self._shared.network.force(online)
+        self._fleet.wake_lanes()
         self._fleet.hint()
 
     def set_metered(self, metered: bool) -> None:
         """While metered, only urgent and small events go out (A17)."""
         self._shared.metered = metered
-        self._fleet.hint(set(self._fleet.lanes))
+        self._fleet.reclaim()
 
 
 def make_options(

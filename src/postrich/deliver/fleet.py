@@ -14,6 +14,7 @@ from postrich.deliver.lanes import Lane
 from postrich.deliver.loop import Loop
 from postrich.deliver.shared import Shared
 from postrich.model.delivery import Destination, Parcel
+from postrich.rules.health import Breaker, may_dial, on_network_back
 from postrich.store.port import Work, WorkerInfo
 
 log = logging.getLogger("postrich.fleet")
@@ -34,8 +35,9 @@ class Fleet(Loop):
         self._seen_version: int | None = None
         self._alarm: int | None = 0
         self._held_elsewhere: set[int] = set()
+        self._breakers: dict[int, Breaker] = {}  # of relays in trouble that have no lane now
         shared.network.on_back = self._on_network_back
-        shared.gate.on_free = self._wake_lanes
+        shared.gate.on_free = self.wake_lanes
 
     def hint(self, destinations: set[int] | None = None) -> None:
         """Work came in, for these destinations or for any."""
@@ -102,14 +104,23 @@ class Fleet(Loop):
         for work in sorted(due, key=lambda w: w.earliest):
             lane = self.lanes.get(work.destination.id)
             if lane is None:
-                await self._open(work.destination)
+                await self._open_unless_broken(work.destination, now)
             elif lane.is_idle or shared.clock.tick() - lane.claimed_at > LOOK_AGAIN:
                 lane.hint()
+
+    async def _open_unless_broken(self, destination: Destination, now: int) -> None:
+        breaker = self._breakers.get(destination.id)
+        tick = self._shared.clock.tick()
+        if breaker is None or may_dial(breaker, tick):
+            await self._open(destination)
+            return
+        probe_at = now + round((breaker.until - tick) * 1000)
+        self._alarm = probe_at if self._alarm is None else min(self._alarm, probe_at)
 
     async def _open(self, destination: Destination) -> None:
         shared = self._shared
         if len(self.lanes) >= shared.settings.lanes:
-            await self._close_an_idle_lane()
+            await self._free_a_lane()
             if len(self.lanes) >= shared.settings.lanes:
                 return
         now = shared.clock.now()
@@ -120,15 +131,18 @@ class Fleet(Loop):
             self._held_elsewhere.add(destination.id)
             return
         lane = Lane(shared, destination, fence)
+        lane.breaker = self._breakers.pop(destination.id, lane.breaker)
         self.lanes[destination.id] = lane
         lane.start()
 
-    async def _close_an_idle_lane(self) -> None:
-        for number, lane in list(self.lanes.items()):
-            if lane.is_idle:
-                await lane.stop()
-                await self._remove(number)
-                return
+    async def _free_a_lane(self) -> None:
+        """Close a lane that has nothing to do, or else one that can do nothing now."""
+        lanes = list(self.lanes.items())
+        free = [number for number, lane in lanes if lane.is_idle]
+        free += [number for number, lane in lanes if lane.is_resting]
+        if free:
+            await self.lanes[free[0]].stop()
+            await self._remove(free[0])
 
     async def _bury_ended(self) -> None:
         for number, lane in list(self.lanes.items()):
@@ -137,17 +151,26 @@ class Fleet(Loop):
 
     async def _remove(self, number: int) -> None:
         lane = self.lanes.pop(number)
+        if lane.breaker.failures:
+            self._breakers[number] = lane.breaker
         await self._shared.store.note_health([(number, lane.health())])
         await self._shared.store.drop_lease(lane.fence)
 
     def _on_network_back(self) -> None:
+        tick = self._shared.clock.tick()
+        self._breakers = {n: on_network_back(b, tick) for n, b in self._breakers.items()}
         for lane in self.lanes.values():
             lane.network_back()
         self.hint()
 
-    def _wake_lanes(self) -> None:
+    def wake_lanes(self) -> None:
         for lane in self.lanes.values():
             lane.wake()
+
+    def reclaim(self) -> None:
+        """Other rules hold now for what may be sent."""
+        for lane in self.lanes.values():
+            lane.reclaim()
 
 
 def this_worker(owner: str, role: str, now: int) -> WorkerInfo:

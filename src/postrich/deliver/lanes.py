@@ -46,6 +46,8 @@ log = logging.getLogger("postrich.lane")
 CLAIM = 512
 AUTH_KIND = 22242
 MAX_IDENTITIES = 8
+#: What waits here for longer is claimed anew: other processes cancel it, or bring what is urgent.
+TRUE_FOR = 1.0
 _EXPIRED = Verdict(Outcome.RETRY, "expired", "lifetime over", burns=False)
 
 
@@ -69,6 +71,8 @@ class Lane(Loop):
         self._unlinked: list[Flight] = []
         self._identities: set[str] = set()
         self._more_due = True
+        self._meanwhile: set[int] | None = None
+        self._dialling: asyncio.Task[Connection] | None = None
         self._starved_until = 0.0
         self.claimed_at = 0.0
         self._busy_at = shared.clock.tick()
@@ -93,27 +97,53 @@ class Lane(Loop):
         ):
             self.hint()
             return
-        self._held.update(parcel.job for parcel in parcels)
+        now = shared.clock.tick()
+        jobs = [parcel.job for parcel in parcels]
+        self._held.update(jobs)
+        if self._meanwhile is not None:
+            self._meanwhile.update(jobs)
         for parcel in parcels:
             if parcel.priority == Priority.URGENT:
-                self._buffer.appendleft(Flight(parcel, 0))
+                self._buffer.appendleft(Flight(parcel, 0, now))
             else:
-                self._buffer.append(Flight(parcel, 0))
-        self._busy_at = shared.clock.tick()
+                self._buffer.append(Flight(parcel, 0, now))
+        self._busy_at = now
         if self._links:
             self._pump()
         self.wake()
 
     def forget(self, jobs: set[int]) -> None:
         """These jobs were cancelled or changed: what is not in flight must not be sent as it is."""
-        stale = [flight for flight in self._buffer if flight.job in jobs]
+        if self._meanwhile is not None:
+            self._meanwhile |= jobs
+            self._more_due = True
+        stale = [f for f in (*self._buffer, *self._unlinked) if f.job in jobs]
         if stale:
             self._put_back(stale)
             self._buffer = deque(flight for flight in self._buffer if flight.job not in jobs)
+            self._unlinked = [flight for flight in self._unlinked if flight.job not in jobs]
+
+    def reclaim(self) -> None:
+        """Other rules hold now: what is not in flight is claimed anew under them."""
+        self._put_back_all()
+        self.wake()
 
     @property
     def is_idle(self) -> bool:
         return not (self._held or self._more_due)
+
+    @property
+    def is_resting(self) -> bool:
+        """Nothing can be done for the relay now: its breaker is open."""
+        return not self._held and not health.may_dial(self.breaker, self._shared.clock.tick())
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether what waits here was claimed too long ago to be sent unseen."""
+        if not self._buffer:
+            return False
+        taken_at = self.claimed_at if self._shared.is_scarce else self._buffer[0].taken_at
+        return self._shared.clock.tick() - taken_at > TRUE_FOR
 
     async def pass_once(self) -> float | None:
         """Claim if there is room, dial if there is need, send what the window allows."""
@@ -123,7 +153,11 @@ class Lane(Loop):
         wait = self._must_wait(now)
         if wait is not None:
             self._put_back_all()
+            if self._shared.network.paused:
+                await self._hang_up()
             return wait
+        if self._is_stale:
+            self._put_back_all()
         await self._refill()
         if not self._held:
             return await self._rest(now)
@@ -137,11 +171,14 @@ class Lane(Loop):
         """Hand back what was not sent, hear out what is in flight for a moment, write it all."""
         self._put_back_all()
         await self._hear_out()
-        for link in list(self._links.values()):
-            link.session.abandon()
-            await link.close()
+        await self._hang_up()
         await self._results.drain()
         self._shared.network.left(self.destination.url)
+
+    def ask_to_stop(self) -> None:
+        super().ask_to_stop()
+        if self._dialling is not None:
+            self._dialling.cancel()
 
     async def _hear_out(self) -> None:
         """An orderly end burns no attempt: answers that are on their way still count (B8)."""
@@ -153,6 +190,15 @@ class Lane(Loop):
                     await self._woken.wait()
             except TimeoutError:
                 continue
+
+    async def _hang_up(self) -> None:
+        """Close the sockets; what is in flight there is simply still due, and no attempt burnt."""
+        links, self._links = self._links, {}
+        for link in links.values():
+            self._put_back(link.session.abandon())
+        self._shared.gate.leave(self.destination.id)
+        for link in links.values():
+            await link.close()
 
     def _must_wait(self, now: float) -> float | None:
         """Seconds until anything may be tried, or None: go ahead."""
@@ -185,27 +231,42 @@ class Lane(Loop):
         if not self._more_due or room < CLAIM // 2 or self._results.is_full:
             return
         self._more_due = False
+        self._meanwhile = set()
+        try:
+            flights = await self._claim(*shares(room))
+        finally:
+            self._meanwhile = None
+        self._held.update(flight.job for flight in flights)
+        self._buffer.extend(flights)
+        if self._shared.is_scarce:
+            self._buffer = deque(sorted(self._buffer, key=self._thrift))
+
+    async def _claim(self, fresh: int, retried: int) -> list[Flight]:
+        """Due deliveries, but none that changed hands while we asked."""
         shared = self._shared
+        now = shared.clock.now()
         self.claimed_at = shared.clock.tick()
-        fresh, retried = shares(room)
+        small = SMALL_BYTES if shared.metered else None
         claimed = await shared.store.claim(
-            self.destination.id,
-            shared.clock.now(),
-            fresh,
-            retried,
-            list(self._held),
-            SMALL_BYTES if shared.metered else None,
+            self.destination.id, now, fresh, retried, list(self._held), small
         )
         if len(claimed) >= fresh or len(claimed) >= retried:
             self._more_due = True
         if not claimed:
-            return
-        parcels = await shared.parcels.get([job for job, _ in claimed])
-        flights = [Flight(parcels[job], attempts) for job, attempts in claimed if job in parcels]
-        self._held.update(flight.job for flight in flights)
-        self._buffer.extend(flights)
-        if shared.is_scarce:
-            self._buffer = deque(sorted(self._buffer, key=thrift_order))
+            return []
+        parcels = await shared.parcels.get([job for job, _ in claimed], now)
+        if small != (SMALL_BYTES if shared.metered else None):
+            self._more_due = True
+            return []
+        meanwhile, taken_at = self._meanwhile or (), self.claimed_at
+        return [
+            Flight(parcels[job], attempts, taken_at)
+            for job, attempts in claimed
+            if job in parcels and job not in meanwhile
+        ]
+
+    def _thrift(self, flight: Flight) -> tuple[bool, tuple[int, int]]:
+        return (self._shared.metered and not goes_metered(flight), thrift_order(flight))
 
     def _put_back(self, flights: list[Flight]) -> None:
         """Not sent, so still due: the store needs not be told."""
@@ -219,6 +280,8 @@ class Lane(Loop):
 
     def _on_settled(self, jobs: list[int]) -> None:
         self._held.difference_update(jobs)
+        if self._meanwhile is not None:
+            self._meanwhile.update(jobs)
         self.wake()
 
     # -- sockets -----------------------------------------------------------------------------
@@ -242,13 +305,22 @@ class Lane(Loop):
             await self._close_one()
         session = Session(self.destination.url, shared.settings.timeout, identity)
         authenticator = functools.partial(self._authenticate, identity) if identity else None
-        try:
-            link = await Connection.dial(
+        self._dialling = asyncio.get_running_loop().create_task(
+            Connection.dial(
                 session, self._on_progress, authenticator, shared.settings.connect_timeout
             )
+        )
+        try:
+            link = await self._dialling
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            return False
         except Exception as problem:  # noqa: BLE001 - every fault of dialling is the relay's
             self._on_unreachable(fault_of(problem))
             return False
+        finally:
+            self._dialling = None
         self._links[identity] = link
         shared.network.reached(self.destination.url)
         self._become(health.on_dial(self.breaker))
@@ -326,11 +398,12 @@ class Lane(Loop):
                 continue
             if (
                 not link.writable
+                or not shared.gate.admits(flight.job)
                 or (is_scarce and not self._affordable(flight, now))
-                or not shared.gate.enter(flight.job)
             ):
                 self._buffer.appendleft(flight)
                 break
+            shared.gate.enter(flight.job, self.destination.id)
             link.session.publish(flight, now)
             room -= 1
         for link in self._links.values():
@@ -359,9 +432,10 @@ class Lane(Loop):
         if not link.is_open:
             self._on_link_lost(link)
         self._results.flush()
-        if self._buffer:
+        is_stale = self._is_stale
+        if self._buffer and not is_stale:
             self._pump()
-        if len(self._buffer) < CLAIM // 2 and self._more_due:
+        if is_stale or (len(self._buffer) < CLAIM // 2 and self._more_due):
             self.wake()
 
     def _take_outcomes(self, session: Session) -> None:
@@ -371,7 +445,7 @@ class Lane(Loop):
         answers = 0
         for flight, verdict in outcomes:
             if gate.serial:
-                gate.leave(flight.job)
+                gate.leave(self.destination.id, flight.job)
             if verdict is DELIVERED and flight.attempts == 0:
                 delivered.append(flight.job)
                 answers += 1
@@ -441,9 +515,11 @@ class Lane(Loop):
         )
 
     def _on_link_lost(self, link: Connection) -> None:
-        for identity, known in list(self._links.items()):
-            if known is link:
-                del self._links[identity]
+        known = [identity for identity, found in self._links.items() if found is link]
+        if not known:  # told already, or closed by us
+            return
+        for identity in known:
+            del self._links[identity]
         if self._stopping:
             return
         if link.session.dropped or not link.session.heard:

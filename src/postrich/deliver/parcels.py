@@ -25,7 +25,7 @@ class Parcels:
         for parcel in parcels:
             if parcel.job not in self._kept:
                 self._bytes += len(parcel.frame) + _OVERHEAD
-            self._kept[parcel.job] = parcel
+            self._kept[parcel.job] = parcel  # the event in it is the same one, for ever
         while self._bytes > self._max_bytes and self._kept:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.frame) + _OVERHEAD
@@ -36,10 +36,13 @@ class Parcels:
             if parcel is not None:
                 self._bytes -= len(parcel.frame) + _OVERHEAD
 
-    async def get(self, jobs: Sequence[int]) -> dict[int, Parcel]:
-        """The parcels of these jobs; those that are gone from the store are left out."""
+    async def get(self, jobs: Sequence[int], now: int = 0) -> dict[int, Parcel]:
+        """The parcels of these jobs; those that are gone from the store are left out.
+
+        One whose lifetime seems over is read again: a retry may have given it a new one.
+        """
         kept = self._kept
-        found = {job: kept[job] for job in jobs if job in kept}
+        found = {job: kept[job] for job in jobs if job in kept and kept[job].expires_at > now}
         missing = [job for job in jobs if job not in found]
         if missing:
             read = await self._store.parcels(missing)

@@ -19,6 +19,7 @@ log = logging.getLogger("postrich.lane")
 
 TRY_AGAIN = 1.0
 MANY = 4096
+LAST_PATIENCE = 5.0
 
 
 class ResultsWriter:
@@ -51,10 +52,16 @@ class ResultsWriter:
             self._task = asyncio.get_running_loop().create_task(self._write_all())
 
     async def drain(self) -> None:
-        """Wait until everything is written, or the lease is lost."""
+        """The end: wait until everything is written, the lease is lost, or the store too long
+        in trouble. What is not written is still due, and answered as a duplicate next time."""
         self.flush()
-        if self._task is not None:
-            await self._task
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(LAST_PATIENCE):
+                await self._task
+        except TimeoutError:
+            log.error("%s: the store took no results; they are dropped", self._destination.url)
 
     async def _write_all(self) -> None:
         try:

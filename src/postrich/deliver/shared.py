@@ -61,23 +61,24 @@ class Gate:
     def __init__(self, serial: bool) -> None:
         self.serial = serial
         self._job: int | None = None
-        self._flights = 0
+        self._places: set[int] = set()
         self.on_free: Callable[[], None] = lambda: None
 
-    def enter(self, job: int) -> bool:
-        if not self.serial:
-            return True
-        if self._job not in (None, job):
-            return False
-        self._job = job
-        self._flights += 1
-        return True
+    def admits(self, job: int) -> bool:
+        return not self.serial or self._job in (None, job)
 
-    def leave(self, job: int) -> None:
-        if not self.serial or job != self._job:
+    def enter(self, job: int, place: int) -> None:
+        """The job is in flight to that destination, which has no other in flight."""
+        if self.serial:
+            self._job = job
+            self._places.add(place)
+
+    def leave(self, place: int, job: int | None = None) -> None:
+        """That job, or whatever was in flight there, is not any more."""
+        if job not in (None, self._job) or place not in self._places:
             return
-        self._flights -= 1
-        if self._flights == 0:
+        self._places.remove(place)
+        if not self._places:
             self._job = None
             self.on_free()
 

@@ -1,7 +1,9 @@
 """The stager: signs drafts and sends due jobs on their way to the lanes.
 
 Promises: a draft is signed as it is or not at all; a signer's trouble costs sign attempts of
-that job only; jobs wait for those they depend on. Held under one lease per store.
+that job only, and a slow signer holds up nobody else's; jobs wait for those they depend on.
+Works under one lease per store, which is given up when there is nothing to do: another process
+may have the signer that this one lacks.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ import logging
 
 import msgspec
 
+from postrich.deliver import loop
 from postrich.deliver.fleet import Fleet
 from postrich.deliver.loop import Loop
 from postrich.deliver.shared import Shared
-from postrich.errors import SignerError, SignerRejected
+from postrich.errors import PostrichError, SignerError, SignerRejected
 from postrich.model.delivery import Fence
 from postrich.model.event import Draft
-from postrich.model.job import JobChange, JobError, JobState, Phase, StageItem
+from postrich.model.job import JobChange, JobError, JobFilter, JobState, Phase, StageItem
 from postrich.rules.backoff import compute_next_attempt
 from postrich.rules.redact import redact
 
@@ -36,36 +39,70 @@ class Stager(Loop):
         super().__init__()
         self._shared = shared
         self._fleet = fleet
+        self._fence: Fence | None = None
+        self._signing: dict[int, asyncio.Task[None]] = {}
+        self._came: set[str] = set()
+
+    def signer_came(self, pubkey: str) -> None:
+        """The account can sign now: what waits for that goes on at once (A6)."""
+        self._came.add(pubkey)
+        self.wake()
 
     async def pass_once(self) -> float | None:
         shared = self._shared
         now = shared.clock.now()
+        while self._came:
+            waiting = JobFilter(states=(JobState.PENDING_SIGN,), pubkey=self._came.pop())
+            shared.on_changes(await shared.store.retry(waiting, now))
         due = await shared.store.next_stage()
         if due is None or due > now:
+            await self._let_go()
             return self._until(due, now)
         until = now + round(shared.settings.lease * 1000)
-        fence = await shared.store.take_lease(LEASE, shared.owner, now, until)
-        if fence is None:
+        self._fence = await shared.store.take_lease(LEASE, shared.owner, now, until)
+        if self._fence is None or not await self._stage(self._fence, now):
             return shared.settings.poll
-        await self._stage(fence, now)
         return self._until(await shared.store.next_stage(), shared.clock.now())
+
+    async def finish(self) -> None:
+        """A signature that is still awaited costs no attempt: it is asked for again (B8)."""
+        for task in self._signing.values():
+            task.cancel()
+        await asyncio.gather(*self._signing.values(), return_exceptions=True)
+
+    async def _let_go(self) -> None:
+        if self._fence is not None and not self._signing:
+            fence, self._fence = self._fence, None
+            await self._shared.store.drop_lease(fence)
 
     def _until(self, due: int | None, now: int) -> float:
         pause = self._shared.settings.poll
         return pause if due is None else min(pause, max(0.0, (due - now) / 1000))
 
-    async def _stage(self, fence: Fence, now: int) -> None:
+    async def _stage(self, fence: Fence, now: int) -> bool:
+        """Send on what is ready, begin to sign the rest; False where all of it is under way."""
         items = await self._shared.store.stage_due(now, BATCH)
-        unsigned = [item for item in items if item.state is JobState.PENDING_SIGN]
-        changes: list[JobChange] = []
-        for outcome in await asyncio.gather(*(self._sign(fence, item) for item in unsigned)):
-            changes += outcome
-        ready = [item for item in items if item.state is not JobState.PENDING_SIGN]
+        fresh = [item for item in items if item.job not in self._signing]
+        for item in fresh:
+            if item.state is JobState.PENDING_SIGN:
+                signing = asyncio.create_task(self._sign_aside(fence, item))
+                self._signing[item.job] = signing
+        ready = [item for item in fresh if item.state is not JobState.PENDING_SIGN]
         if ready:
             routed, destinations = await self._shared.store.route(fence, ready, now)
-            changes += routed
             self._fleet.hint(destinations)
-        self._shared.on_changes(changes)
+            self._shared.on_changes(routed)
+        return bool(fresh)
+
+    async def _sign_aside(self, fence: Fence, item: StageItem) -> None:
+        try:
+            self._shared.on_changes(await self._sign(fence, item))
+        except PostrichError as problem:  # it is still to be signed, by whoever holds the lease
+            log.error("job %s, phase sign: %s", item.job, problem)
+            await asyncio.sleep(loop.AFTER_FAULT)
+        finally:
+            del self._signing[item.job]
+            self.wake()
 
     async def _sign(self, fence: Fence, item: StageItem) -> list[JobChange]:
         shared = self._shared

@@ -89,13 +89,14 @@ def event_frame(raw: bytes) -> bytes:
 class Flight:
     """A parcel on its way to one relay. Mutable and short-lived: it exists only in memory."""
 
-    __slots__ = ("attempts", "auth_rounds", "event_id", "job", "parcel", "sent_at")
+    __slots__ = ("attempts", "auth_rounds", "event_id", "job", "parcel", "sent_at", "taken_at")
 
-    def __init__(self, parcel: Parcel, attempts: int) -> None:
+    def __init__(self, parcel: Parcel, attempts: int, taken_at: float = 0.0) -> None:
         self.parcel = parcel
         self.job = parcel.job
         self.event_id = parcel.event_id
         self.attempts = attempts
+        self.taken_at = taken_at
         self.sent_at = 0.0
         self.auth_rounds = 0
 

@@ -82,7 +82,8 @@ def resolve_policy(text: str) -> RetryPolicy:
 
 def policy_text(policy: RetryPolicy) -> str:
     """The shortest text that `resolve_policy` reads back to the same policy."""
-    if PRESETS.get(policy.name) == policy:
+    preset = PRESETS.get(policy.name)
+    if preset is policy or preset == policy:
         return policy.name
     return msgspec.json.encode(policy).decode()
 

@@ -65,7 +65,7 @@ def check_move(old: JobState, new: JobState) -> JobState:
     return new
 
 
-class Tally(msgspec.Struct, frozen=True, array_like=True):
+class Tally(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A job's deliveries counted by what they mean for the job."""
 
     job: int
@@ -78,7 +78,7 @@ class Tally(msgspec.Struct, frozen=True, array_like=True):
     dead: int
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True, gc=False):
     """What the job becomes; finished: nothing more will happen to it by itself."""
 
     state: JobState
@@ -110,7 +110,7 @@ _FINAL: dict[Outcome, DeliveryState] = {
 }
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """The facts about one try, besides its verdict."""
 
     job: int

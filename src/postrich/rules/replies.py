@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
+from typing import assert_never
 
 import msgspec
 
@@ -140,6 +141,8 @@ def verdict_of_ok(  # noqa: C901 - one table, best read as one
             return Verdict(Outcome.REFUSED, reply.prefix.value, text)
         case Prefix.UNKNOWN:
             return _unexplained(reply, text)
+        case _:
+            assert_never(reply.prefix)
 
 
 def verdict_of_silence(seconds: float, hint: str = "") -> Verdict:
@@ -189,6 +192,8 @@ def verdict_of_notice(text: str, hint: Hint) -> Verdict | None:
             return Verdict(Outcome.REFUSED, "notice", redact(text))
         case Hint.OTHER:
             return None
+        case _:
+            assert_never(hint)
 
 
 class Fault(msgspec.Struct, frozen=True):

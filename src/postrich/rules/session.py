@@ -81,7 +81,7 @@ class Session:
             return
         if self._late:
             self._late.pop(flight.event_id, None)
-        if not self.load:
+        if not (self.in_flight or self._reading):
             self._hint = ""
         flight.sent_at = now
         self.in_flight[flight.event_id] = flight
@@ -205,8 +205,8 @@ class Session:
     def _on_challenge(self, challenge: str) -> None:
         auth = self._auth
         is_first = auth.challenge is None
+        auth.done = auth.done and challenge == auth.challenge
         auth.challenge = challenge
-        auth.done = False
         if auth.awaits_challenge or (is_first and self.identity is not None):
             self._ask()
 
@@ -361,14 +361,18 @@ class Session:
             Verdict(Outcome.RETRY, "closed", f"connection closed ({code}) during AUTH", burns=False)
         )
 
-    def abandon(self) -> None:
+    def abandon(self) -> list[Flight]:
         """We leave: what is in flight gets no verdict, so it is simply still due (B8)."""
+        waiting = [*self.in_flight.values(), *self._auth.held]
+        for wanted in self._reading.values():
+            waiting.extend(wanted.values())
         self.in_flight.clear()
         self._late.clear()
         self._reading.clear()
         self._reading_since.clear()
         self._auth.held.clear()
         self.outgoing.clear()
+        return waiting
 
 
 class _Auth:

@@ -26,8 +26,10 @@ def normalise_url(text: str) -> str:
     if _FOREIGN.search(url) or url.count("://") > 1:
         raise BadSetting(f"{url[:80]!r} is not one relay URL; give each relay separately")
     if "://" not in url:
-        scheme = "ws" if url.split("/")[0].lower().endswith(".onion") else "wss"
-        url = f"{scheme}://{url}"
+        place = url.split("/")[0].lower()
+        if "@" in place:
+            raise BadSetting(f"{url[:80]!r} is an address of a person, not a relay URL")
+        url = f"{'ws' if place.endswith('.onion') else 'wss'}://{url}"
     parts = _split(url)
     scheme = _SCHEMES.get(parts.scheme.lower(), "")
     if not scheme:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from postrich.errors import SignerError, SignerTimeout, SignerUnavailable
 from postrich.model.event import Draft, Event, is_signed
+from postrich.rules.redact import redact
 
 
 class Signer(Protocol):
@@ -51,6 +52,10 @@ class Signers:
                 event = await signer.sign(draft)
         except TimeoutError:
             raise SignerTimeout(f"the signer did not answer in {self.patience:g} s") from None
+        except SignerError:
+            raise
+        except Exception as problem:
+            raise SignerUnavailable(f"the signer failed: {redact(str(problem))}") from problem
         if event.id != draft.id or not is_signed(event):
             raise SignerError("the signer returned another event than the one it was given")
         return event

@@ -25,6 +25,7 @@ CLOSE_TIMEOUT = 1.0
 MAX_FRAME = 2 * 1024 * 1024
 PING_AFTER = 30.0
 PONG_WITHIN = 15.0
+LOOK_AGAIN = 1.0
 NO_STATUS = 1005
 ABNORMAL = 1006
 
@@ -169,12 +170,9 @@ class Connection(picows.WSListener):
         self.flush()
 
     def _on_close(self, frame: Any) -> None:
-        code = frame.get_close_code()
-        self._close_code = NO_STATUS if code is None else int(code)
-        try:
-            self._close_reason = frame.get_close_message() or ""
-        except UnicodeDecodeError:
-            self._close_reason = "(unreadable)"
+        payload = frame.get_payload_as_bytes()
+        self._close_code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NO_STATUS
+        self._close_reason = payload[2:].decode("utf-8", "replace")
         self._transport.send_close(picows.WSCloseCode.OK, b"")
         self._transport.disconnect()
 
@@ -193,9 +191,11 @@ class Connection(picows.WSListener):
             self.session.receive(message, self._loop.time())
 
     def _arm(self) -> None:
-        deadline = self.session.tick(self._loop.time())
-        if deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._on_time)
+        now = self._loop.time()
+        deadline = self.session.tick(now)
+        if deadline is not None:  # an earlier one may come up before that: look again soon
+            soon = now + min(LOOK_AGAIN, self.session.timeout)
+            self._timer = self._loop.call_at(min(deadline, soon), self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None

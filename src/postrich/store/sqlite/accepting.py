@@ -5,7 +5,7 @@ Also the place where a new event ends older ones that still wait (A11).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,10 +17,20 @@ from postrich.model.job import Accepted, JobChange, JobState, NewJob
 from postrich.rules.backoff import policy_text
 from postrich.rules.precedence import Cancellation, cancellation_of, is_newer
 from postrich.store.port import Admission
-from postrich.store.sqlite.connection import Database, to_json
-from postrich.store.sqlite.moving import RouteGroups, end_jobs, intern, judge_jobs, make_deliveries
+from postrich.store.sqlite.connection import Database, to_array, to_json
+from postrich.store.sqlite.moving import (
+    RouteGroups,
+    Standing,
+    end_jobs,
+    intern,
+    judge_jobs,
+    make_deliveries,
+    park_dependents,
+    standings,
+)
 
-_NEEDED_NOTHING: frozenset[int] = frozenset()
+#: A person or a newer version ended these: handing the event in again changes nothing.
+_OVER = (JobState.CANCELLED, JobState.SUPERSEDED)
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -39,6 +49,7 @@ def accept(
     batch = _Batch(database, [job for item in good for job in item.jobs], known_urls)
     now = max((item.now for item in good), default=0)
     accepted = batch.keep(now)
+    changes = batch.changes
     answers: list[Admission | PostrichError] = []
     start = 0
     for index, item in enumerate(items):
@@ -47,8 +58,8 @@ def accept(
             continue
         mine = accepted[start : start + len(item.jobs)]
         start += len(item.jobs)
-        changes = batch.changes if start == len(accepted) else []
         answers.append(Admission(mine, changes, batch.destinations))
+        changes = []  # told once
     return answers
 
 
@@ -58,8 +69,7 @@ def _missing_needs(database: Database, items: Sequence[Item]) -> dict[int, Postr
         needed = {need for job in item.jobs for need in job.after}
         if not needed:
             continue
-        found = database.read(list[Any], "states_of", jobs=to_json(sorted(needed)))
-        missing = needed - {row[0] for row in found}
+        missing = needed - {found.job for found in standings(database, needed)}
         if missing:
             refusals[index] = UnknownJob(f"there is no job {min(missing)} to wait for")
     return refusals
@@ -97,103 +107,109 @@ class _Batch:
             for index, job in enumerate(self.jobs)
         ]
         self._end_others(fresh, now)
-        return accepted
+        if not self.changes:
+            return accepted
+        moved = {change.job: change.state for change in self.changes}
+        return [
+            msgspec.structs.replace(answer, state=moved.get(answer.job, answer.state))
+            for answer in accepted
+        ]
 
     def _known(self, ids: list[str], base: int) -> dict[int, int]:
         """Index → job of those that are known already, by key or by event id."""
         database = self.database
+        keyed: dict[str, int] = {}
+        twins: dict[int, int] = {}  # the same key twice in one transaction: the first counts
+        for index, job in enumerate(self.jobs):
+            if job.key is not None and keyed.setdefault(job.key, index) != index:
+                twins[index] = keyed[job.key]
         known: dict[int, int] = {}
-        keyed = {job.key: index for index, job in enumerate(self.jobs) if job.key is not None}
         if keyed:
             used = database.read(
                 list[tuple[str, int]], "accept_known_keys", keys=to_json(list(keyed))
             )
             known = {keyed[key]: job for key, job in used}
-        wanted = [None if index in known else event_id for index, event_id in enumerate(ids)]
+        wanted: list[str | None] = list(ids)
+        for index in (*known, *twins):
+            wanted[index] = None
         database.run("accept_identities", ids=to_json(wanted), base=base)
         if database.changes() < len(ids):
             rows = database.read(
                 list[tuple[int, int]], "accept_known", ids=to_json(wanted), base=base
             )
             known.update(rows)
-        new_keys = [(key, known.get(index, base + index)) for key, index in keyed.items()]
-        if new_keys:
+        if keyed:
+            new_keys = [(key, known.get(index, base + index)) for key, index in keyed.items()]
             database.run("accept_keys", rows=to_json(new_keys))
+            known.update((index, known.get(first, base + first)) for index, first in twins.items())
         return known
 
     def _insert(
         self, fresh: dict[int, NewJob], ids: list[str], base: int, now: int
     ) -> dict[int, JobState]:
-        unmet = self._depend(fresh)
-        rows: list[tuple[Any, ...]] = []
-        groups: RouteGroups = {}
+        unmet, hopeless = self._depend(fresh)
+        kin: dict[tuple[object, ...], _Kin] = {}
         states: dict[int, JobState] = {}
-        bodies: list[str | None] = [None] * len(ids)
+        bodies = [b""] * len(ids)
         for number, job in fresh.items():
+            event = job.content
             body = _body(job)
             bodies[number - base] = body
-            row, goes_now = self._row(number, job, number in unmet, len(body), now)
-            rows.append(row)
-            states[number] = row[7]
-            if goes_now:
-                due = max(now, job.due_at or 0)
-                groups.setdefault((job.targets, int(job.priority) * 2, due), []).append(number)
-        self.database.run("accept_jobs", rows=to_json(rows), now=now)
-        self.database.run("accept_payloads", bodies=to_json(bodies), base=base)
-        self.destinations |= make_deliveries(self.database, groups, self.known_urls)
+            address = address_of(event.kind, event.pubkey, event.tags)
+            state, goes_now = self._fate(number, job, address, number in unmet, now)
+            states[number] = state
+            key = (id(job.policy), id(job.targets), job.priority, job.goal, state, goes_now)
+            group = kin.get(key)
+            if group is None:
+                group = kin[key] = _Kin(job, state, goes_now)
+            who = (number, event.id, event.pubkey, event.kind, event.created_at)
+            group.rows.append((*who, address, len(body), job.expires_at, job.due_at))
+        for group in kin.values():
+            rows = to_json(group.rows)
+            self.database.run("accept_jobs", rows=rows, now=now, **group.constants)
+        self.database.run("accept_payloads", bodies=to_array(bodies), base=base)
+        self._route(kin.values(), now)
+        needy = [job for job in hopeless if states[job] is not JobState.SUPERSEDED]
+        states.update((c.job, c.state) for c in park_dependents(self.database, needy, now))
         return states
 
-    def _depend(self, fresh: dict[int, NewJob]) -> frozenset[int]:
+    def _depend(self, fresh: dict[int, NewJob]) -> tuple[set[int], list[int]]:
+        """Which of them wait for others, and which of these for one that ended unpublished."""
         rows = [(number, need) for number, job in fresh.items() for need in job.after]
         if not rows:
-            return _NEEDED_NOTHING
+            return set(), []
         self.database.run("accept_dependencies", rows=to_json(rows))
         numbers = to_json([number for number, _ in rows])
-        return frozenset(self.database.read(list[int], "unmet", jobs=numbers))
+        unmet = self.database.read(set[int], "unmet", jobs=numbers)
+        return unmet, self.database.read(list[int], "hopeless", jobs=numbers)
 
-    def _row(
-        self, number: int, job: NewJob, waits: bool, size: int, now: int
-    ) -> tuple[tuple[Any, ...], bool]:
-        """The job's row, and whether its deliveries are made at once."""
-        event = job.content
-        address = address_of(event.kind, event.pubkey, event.tags)
-        is_late = job.due_at is not None and job.due_at > now
-        goes_now = False
-        stage_at: int | None = None
+    def _fate(
+        self, number: int, job: NewJob, address: str | None, waits: bool, now: int
+    ) -> tuple[JobState, bool]:
+        """Where the job begins, and whether its deliveries are made at once."""
         if address is not None and not self._is_newest(number, address, job):
-            state = JobState.SUPERSEDED
-        elif not job.is_signed:
-            state, stage_at = JobState.PENDING_SIGN, now
-        elif is_late:
-            state, stage_at = JobState.SCHEDULED, job.due_at
-        else:
-            state, goes_now = JobState.PENDING_PUBLISH, not waits
-        targets = None if goes_now else to_json(job.targets)
-        row = (
-            number,
-            event.id,
-            event.pubkey,
-            event.kind,
-            event.created_at,
-            address,
-            int(job.is_signed),
-            state,
-            int(job.priority),
-            job.goal,
-            policy_text(job.policy),
-            targets,
-            job.due_at,
-            job.expires_at,
-            stage_at,
-            size,
-        )
-        return row, goes_now
+            return JobState.SUPERSEDED, False
+        if not job.is_signed:
+            return JobState.PENDING_SIGN, False
+        if job.due_at is not None and job.due_at > now:
+            return JobState.SCHEDULED, False
+        return JobState.PENDING_PUBLISH, not waits
+
+    def _route(self, kin: Iterable[_Kin], now: int) -> None:
+        groups: RouteGroups = {}
+        for group in kin:
+            if group.goes_now:
+                numbers = groups.setdefault((group.targets, group.band, now), [])
+                numbers.extend(row[0] for row in group.rows)
+        self.destinations |= make_deliveries(self.database, groups, self.known_urls)
 
     def _is_newest(self, number: int, address: str, job: NewJob) -> bool:
         event = job.content
         found = self.database.scalar("address_of", address=address)
-        if found is not None and not is_newer(event.created_at, event.id, found[0], found[1]):
-            return False
+        if found is not None and found[1] != event.id:  # deleted, and handed in anew: the same
+            newest_at, newest_id = found
+            if not is_newer(event.created_at, event.id, newest_at, newest_id):
+                return False
         self.database.run(
             "address_note", address=address, created_at=event.created_at, event_id=event.id
         )
@@ -241,48 +257,86 @@ class _Batch:
 
     def _again(self, number: int, job: NewJob, now: int) -> Accepted:
         """A known event: its job learns of new relays, and of a signature it lacked."""
-        database = self.database
-        rows = database.read(
-            list[tuple[int, JobState, int, str]], "states_of", jobs=to_json([number])
-        )
-        if not rows:  # pruned long ago: known, and done
-            return Accepted(number, job.content.id, JobState.PUBLISHED, is_new=False)
-        _, state, is_signed, event_id = rows[0]
-        if state is JobState.PENDING_SIGN and isinstance(job.content, Event) and not is_signed:
-            state = adopt_signature(database, number, job.content, now)
-        elif state in (JobState.PENDING_PUBLISH, JobState.PUBLISHED, JobState.FAILED):
-            state = self._extend(number, job.targets, job, now)
-        return Accepted(number, event_id, state, is_new=False)
+        found = standings(self.database, [number])
+        if not found:  # pruned long ago: known, and done
+            ended = self.database.scalar("ended_as", event_id=job.content.id)
+            state = JobState(ended or JobState.PUBLISHED)
+            return Accepted(number, job.content.id, state, is_new=False)
+        standing = found[0]
+        state = standing.state
+        if standing.event_id == job.content.id and state not in _OVER:
+            state = self._learn(standing, job, now)
+        return Accepted(number, standing.event_id, state, is_new=False)
 
-    def _extend(self, number: int, targets: tuple[Target, ...], job: NewJob, now: int) -> JobState:
+    def _learn(self, standing: Standing, job: NewJob, now: int) -> JobState:
+        database = self.database
+        number = standing.job
+        if database.scalar("has_deliveries", job=number):
+            return self._extend(number, job, now)
+        self._widen(number, job.targets)
+        if isinstance(job.content, Event) and not standing.signed:
+            return adopt_signature(database, standing, job.content, now, job.expires_at)
+        return standing.state
+
+    def _widen(self, number: int, targets: tuple[Target, ...]) -> None:
+        """New relays for a job that was not sent on its way yet."""
+        text = self.database.scalar("unrouted_targets", job=number)
+        if text is None:
+            return
+        planned = msgspec.json.decode(text, type=list[Target])
+        urls = {target.url for target in planned}
+        more = [target for target in targets if target.url not in urls]
+        if more:
+            self.database.run("widen_targets", job=number, targets=to_json(planned + more))
+
+    def _extend(self, number: int, job: NewJob, now: int) -> JobState:
+        """New relays for a job that has deliveries."""
         database = self.database
         listed = to_json([number])
-        has_deliveries = database.scalar("has_deliveries", job=number)
-        if has_deliveries and database.scalar(
-            "lacks_targets", job=number, targets=to_json(targets)
-        ):
+        if database.scalar("lacks_targets", job=number, targets=to_json(job.targets)):
             if database.scalar("is_archived", job=number):
                 database.run("revive_jobs", jobs=listed)
-            group: RouteGroups = {(targets, int(job.priority) * 2, now): [number]}
+            due = max(now, job.due_at or 0)
+            group: RouteGroups = {(job.targets, int(job.priority) * 2, due): [number]}
             self.destinations |= make_deliveries(database, group, self.known_urls)
-            database.run("reopen_jobs", jobs=listed)
-        found = database.read(list[tuple[int, JobState, int, str]], "states_of", jobs=listed)
-        return found[0][1]
+            database.run("reopen_jobs", jobs=listed, expires_at=job.expires_at)
+        return standings(database, [number])[0].state
 
 
-def adopt_signature(database: Database, job: int, event: Event, now: int) -> JobState:
+class _Kin:
+    """Jobs of one batch that differ only in their events: one statement keeps them all."""
+
+    __slots__ = ("band", "constants", "goes_now", "rows", "targets")
+
+    def __init__(self, job: NewJob, state: JobState, goes_now: bool) -> None:
+        self.goes_now = goes_now
+        self.targets = job.targets
+        self.band = int(job.priority) * 2
+        self.rows: list[tuple[Any, ...]] = []
+        self.constants: dict[str, Any] = {
+            "signed": int(job.is_signed),
+            "state": state,
+            "priority": int(job.priority),
+            "goal": job.goal,
+            "policy": policy_text(job.policy),
+            "targets": None if goes_now else to_json(job.targets),
+        }
+
+
+def adopt_signature(
+    database: Database, standing: Standing, event: Event, now: int, expires_at: int = 0
+) -> JobState:
     """A draft's job gets its signed bytes, and goes back to the stager to be routed."""
-    database.run("payload_signed", job=job, body=event.raw.decode())
-    due = database.scalar("due_of", job=job)
-    state = JobState.SCHEDULED if due is not None and due > now else JobState.PENDING_PUBLISH
-    database.run(
-        "stage_signed", job=job, state=state, stage_at=max(now, due or 0), size=len(event.raw)
-    )
+    job = standing.job
+    database.run("payload_signed", job=job, body=event.raw)
+    due = database.scalar("due_of", job=job) or 0
+    is_early = due > now and standing.state is JobState.PENDING_SIGN
+    state = JobState.SCHEDULED if is_early else JobState.PENDING_PUBLISH
+    values = {"stage_at": max(now, due), "size": len(event.raw), "expires_at": expires_at}
+    database.run("stage_signed", job=job, state=state, **values)
     return state
 
 
-def _body(job: NewJob) -> str:
+def _body(job: NewJob) -> bytes:
     content = job.content
-    if isinstance(content, Event):
-        return content.raw.decode()
-    return to_json(content)
+    return content.raw if isinstance(content, Event) else to_json(content).encode()

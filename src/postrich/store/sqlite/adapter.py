@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import msgspec
+
+from postrich.errors import StoreError
 from postrich.model.delivery import Destination, Fence, Parcel
 from postrich.model.event import Event
 from postrich.model.job import (
@@ -49,10 +52,14 @@ class SqliteStore:
                 "accept": lambda db, items: list(accepting.accept(db, items, self._known_urls)),
                 "settle": lambda db, items: list(settling.settle(db, items)),
             },
+            on_rollback=self._known_urls.clear,
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="postrich-reader")
         self._local = threading.local()
         self._open_readers: list[Database] = []
+        self._watch: Database | None = None
+        self._watching = threading.Lock()
+        self._closed = False
 
     @classmethod
     async def open(cls, path: str) -> SqliteStore:
@@ -60,15 +67,19 @@ class SqliteStore:
         return cls(path, await asyncio.to_thread(open_writer, path))
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        self._closed = True
+        self._writer.close()
+        await asyncio.to_thread(self._finish)
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
         self._readers.shutdown(wait=True)
         for reader in self._open_readers:
             reader.close()
-        self._writer.close()
+        self._writer.join()
 
     async def _read(self, query: Callable[[Database], T]) -> T:
+        if self._closed:
+            raise StoreError(f"{self.path} is closed")
         return await asyncio.get_running_loop().run_in_executor(
             self._readers, self._read_here, query
         )
@@ -98,10 +109,7 @@ class SqliteStore:
     # -- leases ----------------------------------------------------------------------------
 
     async def enlist(self, worker: WorkerInfo) -> None:
-        values = {"host": worker.host, "pid": worker.pid, "role": worker.role}
-        await self._write(
-            lambda db: db.run("worker_note", owner=worker.owner, now=worker.seen_at, **values)
-        )
+        await self._write(lambda db: db.run("worker_note", **msgspec.structs.asdict(worker)))
 
     async def dismiss(self, owner: str) -> None:
         await self._write(lambda db: db.run("worker_leave", owner=owner))
@@ -224,9 +232,13 @@ class SqliteStore:
         return await self._read(lambda db: db.read(list[RelayHealth], "health_all"))
 
     async def changed(self) -> int:
-        return await self._read(_data_version)
+        return await self._read(lambda _: self._data_version())
 
-
-def _data_version(database: Database) -> int:
-    version: int = database.pragma("data_version")
-    return version
+    def _data_version(self) -> int:
+        """Always of the same connection: each counts for itself what the others wrote."""
+        with self._watching:
+            if self._watch is None:
+                self._watch = open_reader(self.path)
+                self._open_readers.append(self._watch)
+            version: int = self._watch.pragma("data_version")
+        return version

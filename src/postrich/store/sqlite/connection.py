@@ -6,7 +6,8 @@ step inside SQLite, which runs without the interpreter's lock (docs/decisions/00
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +20,15 @@ from postrich.store.queries import migrations, queries
 
 APPLICATION_ID = 0x506F7374  # "Post"
 BUSY_MS = 15_000
+PAUSE_MS = 20
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
+
+
+def to_array(values: Sequence[bytes]) -> apsw.CArrayBinding:
+    """A parameter for `carray`: blobs, read by SQLite where they are."""
+    return apsw.carray(tuple(values))
 
 
 def to_json(value: Any) -> str:
@@ -71,6 +78,16 @@ class Database:
         found: T = _decoder(kind).decode(self.scalar(verb, **values))
         return found
 
+    @property
+    def is_writable(self) -> bool:
+        return not self._link.readonly("main")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has ever put anything into the file."""
+        tables = self._link.execute("SELECT count(*) FROM sqlite_schema").get
+        return not (tables or self.pragma("user_version") or self.pragma("application_id"))
+
     def changes(self) -> int:
         return self._link.changes()
 
@@ -116,14 +133,31 @@ def open_writer(path: str) -> Database:
     if path != ":memory:" and not Path(path).parent.is_dir():
         raise StoreUnusable(f"{path} cannot be opened; check that its folder exists")
     database = Database(path)
-    with translated(path):
-        database.pragma("journal_mode", "wal")
-        database.pragma("synchronous", "full")
-        database.pragma("wal_autocheckpoint", 4000)
-        database.pragma("cache_size", -32_768)
-        database.pragma("temp_store", "memory")
-        upgrade(database, path)
+    try:
+        with translated(path):
+            check_file(database, path)
+            use_wal(database)
+            database.pragma("synchronous", "full")
+            database.pragma("wal_autocheckpoint", 4000)
+            database.pragma("cache_size", -32_768)
+            database.pragma("temp_store", "memory")
+            upgrade(database)
+    except BaseException:
+        database.close()
+        raise
     return database
+
+
+def use_wal(database: Database) -> None:
+    """Switching needs the file for oneself, and SQLite does not always wait for that: we do."""
+    for _ in range(BUSY_MS // PAUSE_MS):
+        try:
+            database.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            time.sleep(PAUSE_MS / 1000)
+        else:
+            return
+    database.pragma("journal_mode", "wal")
 
 
 def open_reader(path: str) -> Database:
@@ -135,21 +169,31 @@ def open_reader(path: str) -> Database:
     return database
 
 
-def upgrade(database: Database, path: str) -> None:
-    """Bring the schema to the newest version, with data kept (F10)."""
-    steps = migrations("sqlite")
-    newest = max(steps)
-    version = database.pragma("user_version")
+def check_file(database: Database, path: str) -> None:
+    """Before anything is written: the file is new, or an outbox that this Postrich can read."""
+    if not database.is_writable:
+        raise StoreUnusable(f"{path} cannot be written; check its permissions")
+    if database.is_empty:
+        return
+    if database.pragma("application_id") != APPLICATION_ID:
+        raise StoreUnusable(f"{path} belongs to another program")
+    version, newest = database.pragma("user_version"), max(migrations("sqlite"))
     if version > newest:
         raise StoreUnusable(
             f"{path} was made by a newer Postrich (schema {version}, this one knows {newest})"
         )
-    if version == newest:
+
+
+def upgrade(database: Database) -> None:
+    """Bring the schema to the newest version, with data kept (F10)."""
+    steps = migrations("sqlite")
+    newest = max(steps)
+    if database.pragma("user_version") == newest:
         return
     with database.transaction():
         version = database.pragma("user_version")  # another process may have been first
-        if version == 0 and database.pragma("application_id") not in (0, APPLICATION_ID):
-            raise StoreUnusable(f"{path} belongs to another program")
+        if version >= newest:
+            return
         for number, sql in steps.items():
             if number > version:
                 database.script(sql)

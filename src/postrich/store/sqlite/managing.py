@@ -9,7 +9,7 @@ from postrich.model.job import JobChange, JobFilter, JobState
 from postrich.rules.backoff import resolve_policy
 from postrich.rules.lifecycle import CANCELLABLE, DELETABLE, RETRIABLE
 from postrich.store.sqlite.connection import Database, to_json
-from postrich.store.sqlite.moving import end_jobs, judge_jobs, states_of
+from postrich.store.sqlite.moving import changes_of, end_jobs, judge_jobs, tell_dependents
 from postrich.store.sqlite.reading import Selected, select
 
 EVERYTHING = 1_000_000_000
@@ -31,7 +31,9 @@ def retry(database: Database, which: JobFilter, now: int) -> list[JobChange]:
         expires_at = now + round(policy.lifetime * 1000)
         database.run("retry_jobs", jobs=listed, now=now, resets=resets, expires_at=expires_at)
         database.run("note_story", jobs=listed, what="retried", detail="by hand", now=now)
-    return states_of(database, [row.id for row in chosen], finished=False)
+    numbers = [row.id for row in chosen]
+    ended = judge_jobs(database, numbers, now)  # where nothing could be reopened
+    return changes_of(database, {*numbers, *(change.job for change in ended)})
 
 
 def cancel(database: Database, which: JobFilter, now: int) -> list[JobChange]:
@@ -55,8 +57,8 @@ def expire(database: Database, now: int, limit: int) -> list[JobChange]:
     database.run("expire_unsent", jobs=listed, now=now)
     database.run("note_story", jobs=listed, what="expired", detail="lifetime over", now=now)
     judged = judge_jobs(database, jobs, now)
-    unsent = set(jobs) - {change.job for change in judged}
-    return judged + states_of(database, sorted(unsent), finished=True)
+    unsent = changes_of(database, sorted(set(jobs) - {change.job for change in judged}))
+    return judged + unsent + tell_dependents(database, unsent, now)
 
 
 def archive(database: Database, before: int, limit: int) -> int:

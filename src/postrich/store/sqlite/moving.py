@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from postrich.model.delivery import Target
 from postrich.model.job import JobChange, JobState
 from postrich.rules.lifecycle import Tally, judge
@@ -13,17 +15,36 @@ from postrich.store.sqlite.connection import Database, to_json
 RouteGroups = dict[tuple[tuple[Target, ...], int, int], list[int]]
 
 
+class Standing(msgspec.Struct, frozen=True, array_like=True):
+    """Where a job stands, archived or not."""
+
+    job: int
+    state: JobState
+    signed: int
+    event_id: str
+    finished: int
+
+
+def standings(database: Database, jobs: Iterable[int]) -> list[Standing]:
+    """Where jobs stand; those that do not exist are left out."""
+    return database.read(list[Standing], "states_of", jobs=to_json(list(jobs)))
+
+
 def judge_jobs(database: Database, jobs: Iterable[int], now: int) -> list[JobChange]:
     """Let the rules judge jobs whose deliveries changed, and carry the judgements out."""
     tallies = database.read(list[Tally], "tally", jobs=to_json(list(jobs)))
     changes: list[JobChange] = []
+    moved: list[JobChange] = []
     for tally in tallies:
         verdict = judge(tally)
-        changes.append(JobChange(tally.job, verdict.state, verdict.finished))
+        change = JobChange(tally.job, verdict.state, verdict.finished)
+        changes.append(change)
+        if verdict.state is not tally.state:
+            moved.append(change)
     if changes:
         rows = [(change.job, change.state, change.finished) for change in changes]
         database.run("judge_jobs", rows=to_json(rows), now=now)
-        changes += _tell_dependents(database, changes, now)
+        changes += tell_dependents(database, moved, now)
     return changes
 
 
@@ -37,35 +58,39 @@ def end_jobs(
     database.run("end_deliveries", jobs=listed, state=state, detail=detail, now=now, relays=None)
     database.run("end_jobs", jobs=listed, state=state, now=now)
     database.run("note_story", jobs=listed, what=state, detail=detail, now=now)
-    changes = states_of(database, jobs, finished=True)
-    return changes + _tell_dependents(database, changes, now)
+    changes = changes_of(database, jobs)
+    return changes + tell_dependents(database, changes, now)
 
 
-def states_of(database: Database, jobs: Sequence[int], *, finished: bool) -> list[JobChange]:
+def changes_of(database: Database, jobs: Iterable[int]) -> list[JobChange]:
     """Where jobs stand now, as changes to be told."""
-    found = database.read(
-        list[tuple[int, JobState, int, str]], "states_of", jobs=to_json(list(jobs))
-    )
-    return [JobChange(job, state, finished) for job, state, _, _ in found]
+    return [
+        JobChange(found.job, found.state, bool(found.finished))
+        for found in standings(database, jobs)
+    ]
 
 
-def _tell_dependents(database: Database, changes: Sequence[JobChange], now: int) -> list[JobChange]:
+def tell_dependents(database: Database, changes: Sequence[JobChange], now: int) -> list[JobChange]:
     """Who waited for a published job may go; who waited for one that ended needs a person."""
-    told: list[JobChange] = []
     published = [c.job for c in changes if c.state is JobState.PUBLISHED]
     if published:
         released = database.read(list[int], "released", jobs=to_json(published))
         if released:
             database.run("wake_staged", jobs=to_json(released), now=now)
+    told: list[JobChange] = []
     ended = [c.job for c in changes if c.finished and c.state is not JobState.PUBLISHED]
-    if ended:
-        waiting = database.read(list[int], "dependents_of", jobs=to_json(ended))
-        if waiting:
-            text = "a job that this one waits for was not published"
-            listed = to_json(waiting)
-            database.run("park_jobs", jobs=listed, code="DEPENDENCY", text=text, now=now)
-            told = [JobChange(job, JobState.PARKED, True) for job in waiting]
+    while ended:
+        ended = database.read(list[int], "dependents_of", jobs=to_json(ended))
+        told += park_dependents(database, ended, now)
     return told
+
+
+def park_dependents(database: Database, jobs: Sequence[int], now: int) -> list[JobChange]:
+    """These wait for a job that will not be published by itself: a person must decide."""
+    if jobs:
+        text = "a job that this one waits for was not published"
+        database.run("park_jobs", jobs=to_json(jobs), code="DEPENDENCY", text=text, now=now)
+    return [JobChange(job, JobState.PARKED, True) for job in jobs]
 
 
 def intern(database: Database, urls: Iterable[str], known: dict[str, int]) -> None:

@@ -60,12 +60,13 @@ _ParcelRow = tuple[int, str, str, int, int, int, str, str]
 def select(
     database: Database, which: JobFilter, limit: int, before: int | None = None
 ) -> list[Selected]:
-    """The jobs that a filter means, newest first."""
+    """The jobs that a filter means, newest first. Named jobs are looked up, not searched for."""
+    named = {"jobs": to_json(which.jobs)} if which.jobs else {}
     return database.read(
         list[Selected],
-        "select_jobs",
+        "select_named" if named else "select_jobs",
+        **named,
         before=before,
-        jobs=to_json(which.jobs) if which.jobs else None,
         states=to_json(which.states) if which.states else None,
         pubkey=which.pubkey,
         kind=which.kind,
@@ -83,7 +84,7 @@ def show(database: Database, which: JobFilter, limit: int, before: int | None = 
 
 def _job(row: _JobRow) -> Job:
     body = msgspec.json.decode(row.body, type=_Body) if row.body else _Body()
-    deliveries = row.deliveries or _planned(row.targets)
+    deliveries = row.deliveries or _planned(row)
     return Job(
         id=row.id,
         event_id=row.event_id,
@@ -110,13 +111,23 @@ def _job(row: _JobRow) -> Job:
     )
 
 
-def _planned(targets: str | None) -> list[Delivery]:
-    """The destinations of a job that was not sent on its way yet."""
-    if targets is None:
+#: What became of the destinations of a job that ended before it was sent on its way.
+_NEVER_SENT = {
+    JobState.CANCELLED: DeliveryState.CANCELLED,
+    JobState.SUPERSEDED: DeliveryState.SUPERSEDED,
+    JobState.FAILED: DeliveryState.FAILED,
+    JobState.PARKED: DeliveryState.PARKED,
+}
+
+
+def _planned(row: _JobRow) -> list[Delivery]:
+    """The destinations of a job that was not sent on its way (yet)."""
+    if row.targets is None:
         return []
+    state = _NEVER_SENT.get(row.state, DeliveryState.WAITING)
     return [
-        Delivery(target.url, target.reason, DeliveryState.WAITING, 0, None, None, "", None)
-        for target in msgspec.json.decode(targets, type=list[Target])
+        Delivery(target.url, target.reason, state, 0, None, None, "", row.finished_at)
+        for target in msgspec.json.decode(row.targets, type=list[Target])
     ]
 
 

@@ -53,15 +53,25 @@ def _write(database: Database, results: Results, now: int) -> set[int]:
     """
     touched: set[int] = set()
     for others in _in_turn(results.others):
-        rows = to_json(others)
-        database.run("settle_story", rows=rows, destination=results.destination, now=now)
-        database.run("settle_others", rows=rows, destination=results.destination, now=now)
+        _write_others(database, others, results.destination, now)
         touched.update(other.job for other in others if other.state is not DeliveryState.WAITING)
     if results.delivered:
         listed = to_json(results.delivered)
         database.run("settle_delivered", jobs=listed, destination=results.destination, now=now)
         touched.update(results.delivered)
     return touched
+
+
+def _write_others(
+    database: Database, others: Sequence[Settlement], destination: int, now: int
+) -> None:
+    rows = to_json(others)
+    database.run("settle_others", rows=rows, destination=destination, now=now)
+    if database.changes() < len(others):  # deleted meanwhile: no job, no story
+        listed = to_json([other.job for other in others])
+        kept = database.read(set[int], "settle_kept", jobs=listed, destination=destination)
+        rows = to_json([other for other in others if other.job in kept])
+    database.run("settle_story", rows=rows, destination=destination, now=now)
 
 
 def _in_turn(others: Sequence[Settlement]) -> list[Sequence[Settlement]]:

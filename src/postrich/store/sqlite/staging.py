@@ -15,7 +15,14 @@ from postrich.rules.backoff import resolve_policy
 from postrich.rules.redact import redact
 from postrich.store.sqlite.accepting import adopt_signature
 from postrich.store.sqlite.connection import Database, to_json
-from postrich.store.sqlite.moving import RouteGroups, intern, make_deliveries
+from postrich.store.sqlite.moving import (
+    RouteGroups,
+    intern,
+    make_deliveries,
+    park_dependents,
+    standings,
+    tell_dependents,
+)
 from postrich.store.sqlite.settling import holds
 
 _Row = tuple[int, JobState, int, str, int, int, int | None, str, str]
@@ -41,10 +48,10 @@ def stage_due(database: Database, now: int, limit: int) -> list[StageItem]:
 
 def signed(database: Database, fence: Fence, job: int, event: Event, now: int) -> list[JobChange]:
     _check(database, fence)
-    rows = database.read(list[tuple[int, JobState, int, str]], "states_of", jobs=to_json([job]))
-    if not rows or rows[0][1] is not JobState.PENDING_SIGN or rows[0][3] != event.id:
+    found = standings(database, [job])
+    if not found or found[0].state is not JobState.PENDING_SIGN or found[0].event_id != event.id:
         return []  # cancelled or superseded meanwhile
-    return [JobChange(job, adopt_signature(database, job, event, now), False)]
+    return [JobChange(job, adopt_signature(database, found[0], event, now), False)]
 
 
 def not_signed(
@@ -67,7 +74,8 @@ def not_signed(
     listed = to_json([job])
     detail = f"{error.code}: {redact(error.message)}"
     database.run("note_story", jobs=listed, what="not-signed", detail=detail, now=now)
-    return [JobChange(job, state, next_at is None)]
+    change = JobChange(job, state, next_at is None)
+    return [change, *tell_dependents(database, [change], now)]
 
 
 def route(
@@ -79,28 +87,39 @@ def route(
 ) -> tuple[list[JobChange], set[int]]:
     """Make deliveries for those that wait for nobody; hold the others back."""
     _check(database, fence)
-    jobs = [item.job for item in items]
-    held = set(database.read(list[int], "unmet", jobs=to_json(jobs)))
-    if held:
-        database.run("hold_staged", jobs=to_json(sorted(held)))
-    standing = database.read(list[tuple[int, JobState, int, str]], "states_of", jobs=to_json(jobs))
     legal = {
-        job
-        for job, state, _, _ in standing
-        if state in (JobState.SCHEDULED, JobState.PENDING_PUBLISH)
+        found.job
+        for found in standings(database, (item.job for item in items))
+        if found.state in (JobState.SCHEDULED, JobState.PENDING_PUBLISH)
     }
+    changes, held = _hold(database, legal, now)
     intern(database, (target.url for item in items for target in item.targets), known_urls)
     groups: RouteGroups = {}
     going: list[int] = []
     for item in items:
-        if item.job in held or item.job not in legal:
+        if item.job not in legal or item.job in held:
             continue
         band = item.priority * 2
         groups.setdefault((item.targets, band, max(now, item.due_at or 0)), []).append(item.job)
         going.append(item.job)
     database.run("stage_routed", jobs=to_json(going))
     touched = make_deliveries(database, groups, known_urls)
-    return [JobChange(job, JobState.PENDING_PUBLISH, False) for job in going], touched
+    changes += [JobChange(job, JobState.PENDING_PUBLISH, False) for job in going]
+    return changes, touched
+
+
+def _hold(database: Database, jobs: set[int], now: int) -> tuple[list[JobChange], set[int]]:
+    """Of these jobs, hold back those that wait for others; returns what that changed, and them."""
+    listed = to_json(sorted(jobs))
+    held = database.read(set[int], "unmet", jobs=listed)
+    if not held:
+        return [], held
+    hopeless = database.read(list[int], "hopeless", jobs=listed)
+    waiting = sorted(held.difference(hopeless))
+    database.run("hold_staged", jobs=to_json(waiting))
+    changes = [JobChange(job, JobState.PENDING_PUBLISH, False) for job in waiting]
+    parked = park_dependents(database, hopeless, now)
+    return changes + parked + tell_dependents(database, parked, now), held
 
 
 def _check(database: Database, fence: Fence) -> None:

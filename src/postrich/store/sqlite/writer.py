@@ -43,10 +43,17 @@ class Operation:
 class Writer:
     """The writer thread of one database file."""
 
-    def __init__(self, database: Database, path: str, batchers: dict[str, Batcher]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        path: str,
+        batchers: dict[str, Batcher],
+        on_rollback: Callable[[], None],
+    ) -> None:
         self._database = database
         self._path = path
         self._batchers = batchers
+        self._on_rollback = on_rollback
         self._queue: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="postrich-writer", daemon=True)
         self._closed = False
@@ -62,9 +69,13 @@ class Writer:
         return future
 
     def close(self) -> None:
-        """Write what is queued, then end. Blocks until done: call it off the loop."""
-        self._closed = True
-        self._queue.put(None)
+        """Take nothing more; write what is queued, then end."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+
+    def join(self) -> None:
+        """Wait for the end. Blocks: call it off the loop."""
         self._thread.join()
 
     def _work(self) -> None:
@@ -88,6 +99,7 @@ class Writer:
             with translated(self._path), self._database.transaction():
                 answers = self._execute(group)
         except Exception as problem:  # noqa: BLE001 - it is handed to who asked
+            self._on_rollback()
             if len(group) > 1 and not isinstance(problem, StoreFull | StoreBusy):
                 middle = len(group) // 2
                 self._commit(group[:middle])

@@ -1,3 +1,3 @@
--- Keep the events' JSON; null where the event has a job already.
+-- Keep the events' JSON bytes as they are; an empty one belongs to an event that has a job already.
 INSERT INTO payloads (job, body)
-SELECT :base + key, value FROM json_each(:bodies) WHERE value IS NOT NULL;
+SELECT :base + rowid - 1, value FROM carray(:bodies) WHERE length(value) > 0;

@@ -5,6 +5,7 @@ DELETE FROM idempotency WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM payloads WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM story WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM dependencies WHERE job IN (SELECT value FROM json_each(:jobs));
+DELETE FROM dependencies WHERE needs IN (SELECT value FROM json_each(:jobs));
 DELETE FROM deliveries WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM delivery_history WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(:jobs));

@@ -1,3 +1,4 @@
 -- Due, but waiting for other jobs: out of the stager's sight until they are published.
 UPDATE jobs SET state = 'signed-pending-publish', stage_at = NULL
-WHERE id IN (SELECT value FROM json_each(:jobs));
+WHERE id IN (SELECT value FROM json_each(:jobs))
+  AND state IN ('scheduled', 'signed-pending-publish');

@@ -1,2 +1,2 @@
--- Keep all of an owner's leases alive.
-UPDATE leases SET lease_until = :until WHERE owner = :owner;
+-- Keep all that an owner holds alive; what it gave up stays free.
+UPDATE leases SET lease_until = :until WHERE owner = :owner AND lease_until > 0;

@@ -2,7 +2,6 @@
 SELECT json_group_array(json_array(id, state, signed, policy)) FROM (
   SELECT id, state, signed, policy FROM all_jobs AS j
   WHERE (:before IS NULL OR id < :before)
-    AND (:jobs IS NULL OR id IN (SELECT value FROM json_each(:jobs)))
     AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
     AND (:pubkey IS NULL OR pubkey = unhex(:pubkey))
     AND (:kind IS NULL OR kind = :kind)

@@ -6,7 +6,7 @@ SELECT json_group_array(json_object(
   'expires_at', j.expires_at, 'published_at', j.published_at, 'finished_at', j.finished_at,
   'sign_attempts', j.sign_attempts, 'stage_at', j.stage_at, 'error_code', j.error_code,
   'error_text', j.error_text, 'size', j.size, 'signed', j.signed, 'targets', j.targets,
-  'body', (SELECT body FROM payloads WHERE job = j.id),
+  'body', (SELECT CAST(body AS TEXT) FROM payloads WHERE job = j.id),
   'waits_for', json((SELECT json_group_array(needs) FROM dependencies WHERE job = j.id)),
   'deliveries', json((SELECT json_group_array(json_object(
       'relay', t.url, 'reason', coalesce(d.reason, ''), 'state', d.state,

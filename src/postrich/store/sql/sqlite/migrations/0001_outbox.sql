@@ -5,12 +5,15 @@ INSERT INTO sequences VALUES ('job', 1);
 
 CREATE TABLE destinations (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE) STRICT;
 
--- One job per event id and per idempotency key, for ever: these outlive history (A9).
+-- One job per event id and per idempotency key, for ever: these outlive history (A9). `ended`
+-- is what became of a job that is forgotten, where that is not `published`.
 CREATE TABLE identities (
   event_id BLOB PRIMARY KEY,
-  job INTEGER NOT NULL
+  job INTEGER NOT NULL,
+  ended TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE idempotency (key TEXT PRIMARY KEY, job INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_by_job ON idempotency (job);
 
 -- The newest version of every replaceable or addressable event that was ever accepted (A11).
 CREATE TABLE addresses (
@@ -46,7 +49,7 @@ CREATE TABLE jobs (
 -- What the stager must do next; who expires next (and, covering, what waits); what may be
 -- archived; what a person should look at. Each index holds only the rows of its question.
 CREATE INDEX jobs_to_stage ON jobs (stage_at) WHERE stage_at IS NOT NULL;
-CREATE INDEX jobs_open ON jobs (expires_at, state, accepted_at, sign_attempts)
+CREATE INDEX jobs_open ON jobs (expires_at, state, accepted_at, sign_attempts, finished_at)
   WHERE finished_at IS NULL;
 CREATE INDEX jobs_done ON jobs (finished_at)
   WHERE finished_at IS NOT NULL AND state IN ('published', 'cancelled', 'superseded');
@@ -54,7 +57,7 @@ CREATE INDEX jobs_in_trouble ON jobs (state, expires_at) WHERE state IN ('failed
 CREATE INDEX jobs_by_address ON jobs (address) WHERE address IS NOT NULL;
 
 -- The event's JSON, never changed after it is signed; apart, so that job rows stay small.
-CREATE TABLE payloads (job INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+CREATE TABLE payloads (job INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 
 CREATE TABLE deliveries (
   job INTEGER NOT NULL,

@@ -1,0 +1,1 @@
+"""How work comes in and is looked at. Doors decide nothing about delivery."""

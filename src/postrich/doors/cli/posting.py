@@ -1,0 +1,217 @@
+"""`post`: a note or one event, handed in and followed for a while.
+
+Promises: what is said to be queued is on disk; a key is asked for only where something must be
+signed, and signs before the note is handed in, so that no other process needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from postrich.accept import Options, Publishable
+from postrich.doors.cli import bulk
+from postrich.doors.cli.home import Home
+from postrich.doors.cli.keys import note_of, unlock, unlock_if_possible
+from postrich.doors.cli.naming import find_jobs
+from postrich.doors.cli.outset import misuse, run
+from postrich.doors.cli.showing import console, job_document, say, write_json
+from postrich.doors.cli.waiting import Vigil, exit_code, following
+from postrich.doors.cli.words import count, plain, reached, relay_name
+from postrich.errors import BadSetting, InvalidEvent
+from postrich.model.delivery import DeliveryState
+from postrich.model.job import Job, JobState, Priority
+from postrich.outbox import Handle, Outbox
+from postrich.rules.trust import normalise_url
+from postrich.sign.secret import SecretSigner
+
+PRIORITIES = {priority.name.lower(): priority for priority in Priority}
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is to be written."""
+
+    content: str
+    kind: int
+    tags: list[str]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How it shall be treated, as typed."""
+
+    relays: list[str]
+    priority: str
+    policy: str | None
+    goal: int | None
+    after: list[str]
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How long to follow it, and how to answer."""
+
+    wait: float
+    as_json: bool
+
+
+# -- what to post ------------------------------------------------------------------------------
+
+
+def event_alone() -> Exception:
+    return misuse("--event brings whole events: give no text, --file, --kind or --tag with it")
+
+
+def read_text(words: list[str], file: Path | None, kind: int) -> str:
+    """The note's text: from the arguments, a file or stdin."""
+    if words and file:
+        raise misuse("the text and --file exclude each other: give one of them")
+    if file is not None:
+        content = _decoded(file.read_bytes())
+    elif words and words != ["-"]:
+        content = " ".join(words)
+    elif words or not sys.stdin.isatty():
+        content = _decoded(sys.stdin.buffer.read())
+    else:
+        raise misuse("there is nothing to post: give the text, --file, --event, or pipe it in")
+    if kind == 1 and not content.strip():
+        raise InvalidEvent("an empty note is not posted")
+    return content
+
+
+def _decoded(body: bytes) -> str:
+    try:
+        return body.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise InvalidEvent("the text is not UTF-8") from None
+
+
+def parse_tag(text: str) -> list[str]:
+    """A tag from `name=value` or a JSON array of strings."""
+    if text.startswith("["):
+        try:
+            return msgspec.json.decode(text, type=list[str])
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            raise misuse(f"{text!r} is not a JSON array of strings", "--tag") from None
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise misuse(f"{text!r} is neither name=value nor a JSON array of strings", "--tag")
+    return [name, value]
+
+
+async def options_of(outbox: Outbox, wishes: Wishes) -> Options:
+    """The wishes as the library takes them; what cannot be is a usage error."""
+    priority = PRIORITIES.get(wishes.priority)
+    if priority is None:
+        raise misuse(f"{wishes.priority!r} is none of {', '.join(PRIORITIES)}", "--priority")
+    with _meant_by("--policy"):
+        if wishes.policy is not None:
+            outbox.settings.policy_named(wishes.policy)
+    with _meant_by("--relay"):
+        relays = tuple(normalise_url(url) for url in wishes.relays)
+    known = len(set(relays)) if relays else len(outbox.settings.relays)
+    if wishes.goal is not None and known and wishes.goal > known:
+        raise misuse(f"{wishes.goal} cannot be met by {count(known, 'relay')}", "--goal")
+    return Options(
+        relays=relays,
+        policy=wishes.policy,
+        goal=wishes.goal,
+        priority=priority,
+        after=await find_jobs(outbox, wishes.after),
+        key=wishes.key,
+    )
+
+
+@contextlib.contextmanager
+def _meant_by(option: str) -> Iterator[None]:
+    try:
+        yield
+    except BadSetting as problem:
+        raise misuse(str(problem), option) from None
+
+
+# -- posting -----------------------------------------------------------------------------------
+
+
+async def post_note(home: Home, note: Note, wishes: Wishes, manner: Manner) -> int:
+    """Write, sign, hand in and follow a note."""
+    fields = {"kind": note.kind, "content": note.content, "tags": [*map(parse_tag, note.tags)]}
+    signer = unlock(home)
+    async with following(home, "post", signer) as (outbox, vigil):
+        options = await options_of(outbox, wishes)
+        event = await outbox.sign(fields, options)
+        return await _follow(outbox, vigil, event, options, manner)
+
+
+def post_events(home: Home, source: str, wishes: Wishes, manner: Manner) -> int:
+    """Hand in events from a file or stdin: one, or one per line."""
+    items = bulk.read_items(source)
+    if wishes.key is not None and items.single is None:
+        raise misuse("one idempotency key cannot stand for many events", "--key")
+    signer = unlock_if_possible(home, may_ask=False)
+    return run(_post_items(home, signer, items, wishes, manner))
+
+
+async def _post_items(
+    home: Home, signer: SecretSigner | None, items: bulk.Items, wishes: Wishes, manner: Manner
+) -> int:
+    async with following(home, "post", signer) as (outbox, vigil):
+        options = await options_of(outbox, wishes)
+        if items.single is not None:
+            bulk.check_author(items.single)
+            return await _follow(outbox, vigil, items.single, options, manner)
+        return await bulk.post_many(
+            outbox, vigil, items, options, wait=manner.wait, as_json=manner.as_json
+        )
+
+
+async def _follow(
+    outbox: Outbox, vigil: Vigil, item: Publishable, options: Options, manner: Manner
+) -> int:
+    """Hand one in, wait, and say how it went."""
+    [handle] = await outbox.publish_batch([item], options)
+    if manner.wait > 0:
+        progress = console(stderr=True)
+        doing = f"job {handle.id} is kept; delivering (Ctrl-C leaves it queued)"
+        if progress.is_terminal:
+            with progress.status(doing):
+                await vigil.wait([handle.id], manner.wait)
+        else:
+            await vigil.wait([handle.id], manner.wait)
+    job = await handle.status()
+    if manner.as_json:
+        write_json(_document(handle, job))
+    else:
+        _report(handle, job, vigil.unreachable)
+    return exit_code([job.state])
+
+
+def _document(handle: Handle, job: Job) -> dict[str, Any]:
+    code = exit_code([job.state])
+    answer = {"success": code == 0, "queued": code == 3, "is_new": handle.is_new}
+    return answer | {"note": note_of(job.event_id)} | job_document(job)
+
+
+def _report(handle: Handle, job: Job, unreachable: dict[str, str]) -> None:
+    known = "" if handle.is_new else " (it was handed in before)"
+    if job.state is JobState.PUBLISHED:
+        say(f"✓ published as job {job.id}: {reached(job)}{known}", "green")
+    elif exit_code([job.state]) == 1:
+        say(f"✗ job {job.id} is {job.state}: {reached(job)}{known}", "red")
+    else:
+        say(f"… queued as job {job.id}: {reached(job)} so far{known}", "yellow")
+    say(f"  {note_of(job.event_id)}")
+    for delivery in job.deliveries:
+        said = delivery.detail or unreachable.get(delivery.relay, "")
+        if delivery.state is not DeliveryState.DELIVERED and said:
+            say(f"  {relay_name(delivery.relay)}: {plain(said)}")
+    if not job.is_finished:
+        say(f"  `postrich serve` goes on with it; `postrich why {job.id}` tells more.")

@@ -1,0 +1,1 @@
+"""What things are: the consistency of values, without any behaviour around them."""

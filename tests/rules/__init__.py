@@ -1,0 +1,1 @@
+"""The pure decisions: tables and properties, without clock, chance or socket."""
