@@ -3,7 +3,6 @@
 import errno
 import socket
 import ssl
-import time
 
 import picows
 import pytest
@@ -268,12 +267,10 @@ def test_whatever_a_relay_says_is_understood_somehow(
 @pytest.mark.parametrize("bait", ["created_at", "exceed ", "a:", "blocked: ", "x ", "max "])
 def test_a_megabyte_of_bait_does_not_hold_us_up(bait: str) -> None:
     message = bait * (2_000_000 // len(bait))
-    began = time.process_time()
-    verdict_of_ok(False, "invalid: " + message)
-    verdict_of_ok(False, message)
-    verdict_of_ok(True, message)
-    verdict_of_notice(message, hint_of_notice(message))
-    assert time.process_time() - began < 1.0
+    for text in ("invalid: " + message, message):
+        assert len(verdict_of_ok(False, text).text) <= 500
+    assert len(verdict_of_ok(True, message).text) <= 500
+    verdict_of_notice(message, hint_of_notice(message))  # a quadratic search would never end
     assert len(parse_reply(message).raw) == MAX_READ
 
 

@@ -13,7 +13,7 @@ import msgspec
 from postrich.rules.replies import Fault
 
 FIRST_WAIT = 1.0
-LONGEST_WAIT = 300.0
+LONGEST_WAIT = 200.0  # with jitter at most 5 min: the backstop of A13
 LONGEST_WAIT_OFFLINE = 5.0
 
 

@@ -184,7 +184,7 @@ class Connection(picows.WSListener):
             return
         self._fragments += frame.get_payload_as_bytes()
         if len(self._fragments) > MAX_FRAME:
-            self._close_code, self._close_reason = 1009, "the relay's message is too large"
+            self._close_reason = "the relay's message is too large"
             self._transport.disconnect(graceful=False)
         elif frame.fin:
             message, self._fragments = bytes(self._fragments), None
