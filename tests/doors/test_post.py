@@ -161,8 +161,8 @@ def test_a_hostile_note_cannot_act_on_the_terminal(shell: Shell) -> None:
 
 
 def forged() -> Event:
-    event = make_event(content="mine")
-    return {**event, "sig": event["sig"][:-2] + "00"}
+    """An event with another one's signature."""
+    return {**make_event(content="mine"), "sig": make_event(content="other")["sig"]}
 
 
 @pytest.mark.req("G2")
