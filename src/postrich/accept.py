@@ -26,6 +26,7 @@ from postrich.model.event import (
     make_draft,
     parse_event,
     refuse_kind,
+    seal,
 )
 from postrich.model.job import NewJob, Priority, RetryPolicy
 from postrich.rules.backoff import PRESETS, check_policy, policy_text
@@ -40,6 +41,7 @@ Publishable = Event | Draft | bytes | str | Mapping[str, Any]
 
 _NOTHING = Draft("", 0, 0, (), "")
 _DRAFT_FIELDS = {"pubkey", "created_at", "kind", "tags", "content"}
+MANY_VERSIONS = 1000
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,7 @@ class Intake:
         self._store = store
         self._network = network
         self._verifier = Verifier()
+        self._newest: dict[str, int] = {}  # versions given a time here, perhaps not stored yet
 
     async def close(self) -> None:
         await self._verifier.close()
@@ -74,6 +77,8 @@ class Intake:
         self, items: Sequence[Publishable], options: Options
     ) -> list[NewJob | CallerError]:
         """A job or the reason against it, for each item."""
+        if options.key is not None and len(items) > 1:
+            raise BadSetting("an idempotency key names one event, not several")
         terms = self._terms(options)
         contents = [await self._read(item) for item in items]
         events = [content for content in contents if isinstance(content, Event)]
@@ -112,25 +117,34 @@ class Intake:
             return refusal
 
     async def _read_json(self, text: bytes | str) -> Draft | Event:
+        limit = self._settings.max_event_bytes
         try:
-            return parse_event(text, self._settings.max_event_bytes)
-        except InvalidEvent as refusal:
-            fields = _fields_of(text)
+            return parse_event(text, limit)
+        except InvalidEvent:
+            fields = _fields_of(text) if len(text) <= limit else None
             if fields is None or "sig" in fields:
                 raise
-            try:
-                return await self._draft_or_event(fields)
-            except InvalidEvent:
-                raise refusal from None
+        return await self._draft_or_event(fields)
 
     async def _draft_or_event(self, item: Draft | Mapping[str, Any]) -> Draft | Event:
         if isinstance(item, Draft):
-            return make_draft(item.pubkey, item.created_at, item.kind, item.tags, item.content)
-        if "sig" in item:
+            draft = make_draft(item.pubkey, item.created_at, item.kind, item.tags, item.content)
+        elif not isinstance(item, Mapping):
+            raise InvalidEvent(f"{type(item).__name__} is neither an event nor a draft")
+        elif "sig" in item:
             return parse_event(_to_json(item), self._settings.max_event_bytes)
+        else:
+            draft = await self._draft(item)
+        check_draft_size(draft, self._settings.max_event_bytes)
+        return draft
+
+    async def _draft(self, item: Mapping[str, Any]) -> Draft:
         unknown = set(item) - _DRAFT_FIELDS - {"id"}
         if unknown:
-            raise InvalidEvent(f"unknown field {min(unknown)!r}: a draft has no such field")
+            name = min(map(str, unknown))
+            raise InvalidEvent(f"unknown field {name!r}: a draft has no such field")
+        if not {"kind", "content", "tags"} & set(item):
+            raise InvalidEvent("a draft must have at least a kind, content or tags")
         kind = item.get("kind", 1)
         pubkey = item.get("pubkey") or self._default_pubkey()
         tags = item.get("tags", ())
@@ -139,7 +153,10 @@ class Intake:
         created_at = item.get("created_at")
         if created_at is None:
             created_at = await self._new_time(kind, pubkey, tags)
-        return make_draft(pubkey, created_at, kind, tags, item.get("content", ""))
+        draft = make_draft(pubkey, created_at, kind, tags, item.get("content", ""))
+        if item.get("id") not in (None, "", draft.id):
+            raise InvalidEvent("id does not match the draft's content")
+        return draft
 
     def _default_pubkey(self) -> str:
         signer = self._signers.default
@@ -152,8 +169,14 @@ class Intake:
         now = self._clock.now() // 1000
         draft = make_draft(pubkey, now, kind, tags)
         address = address_of(draft.kind, pubkey, draft.tags)
-        last = await self._store.newest_version(address) if address else None
-        return next_created_at(now, last)
+        if address is None:
+            return now
+        last = await self._store.newest_version(address) or 0
+        chosen = next_created_at(now, max(last, self._newest.get(address, 0)))
+        if len(self._newest) > MANY_VERSIONS:
+            self._newest = {key: at for key, at in self._newest.items() if at >= now}
+        self._newest[address] = chosen
+        return chosen
 
     def _judge(
         self, content: Draft | Event | CallerError, genuine: dict[int, bool], terms: NewJob
@@ -231,6 +254,13 @@ def _until(content: Draft | Event, expires_at: int, start: int) -> int:
     return min(expires_at, expiration * 1000)
 
 
+def check_draft_size(draft: Draft, limit: int) -> None:
+    """Refuse what would be too large once it is signed."""
+    size = len(seal(draft, "0" * 128).raw)
+    if size > limit:
+        raise InvalidEvent(f"event would be {size:,} bytes; the limit is {limit:,}")
+
+
 def _fields_of(text: bytes | str) -> dict[str, Any] | None:
     try:
         fields = msgspec.json.decode(text)
@@ -242,5 +272,5 @@ def _fields_of(text: bytes | str) -> dict[str, Any] | None:
 def _to_json(fields: Mapping[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(fields)
-    except (TypeError, UnicodeError, RecursionError) as problem:
+    except (TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise InvalidEvent(f"not a signed event: {problem}") from None

@@ -129,6 +129,17 @@ async def test_counters_are_reset_only_where_the_policy_says_so(
     assert await hand.claim() == [(number, left)]
 
 
+@pytest.mark.req("B5", "B6")
+async def test_an_attempt_in_flight_counts_after_the_reset(store: Store) -> None:
+    number = await hand_in(store, "hello", policy=CAPTURE)
+    hand = await lane(store)
+    for attempt in (1, 2):
+        await hand.report(again(number, attempt))
+    await store.retry(named(number), NOW)
+    await hand.report(again(number, 3))  # sent before the person asked
+    assert (await look(store, number)).publish_attempts == 1
+
+
 async def test_counters_of_what_was_delivered_are_never_reset(store: Store) -> None:
     number = await hand_in(store, "hello", RED, BLUE, policy=CAPTURE)
     await (await lane(store, RED)).deliver(number)

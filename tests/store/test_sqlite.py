@@ -29,9 +29,11 @@ from tests.store.making import (
     GREEN,
     NOW,
     RED,
+    again,
     hand_in,
     lane,
     look,
+    named,
     note,
     publish,
     snapshot,
@@ -139,6 +141,60 @@ async def test_a_failed_upgrade_changes_nothing(
     assert await pragma(store, "user_version") == NEWEST
     assert (await look(store, number)).content == "hello"
     await store.close()
+
+
+# -- nothing is left behind -----------------------------------------------------------------
+
+
+async def rows_of(store: SqliteStore, number: int) -> dict[str, int]:
+    """How many rows each table has for a job."""
+    columns = {
+        "jobs": "id",
+        "job_history": "id",
+        "dependencies": "job",
+        "deliveries": "job",
+        "delivery_history": "job",
+        "payloads": "job",
+        "story": "job",
+        "identities": "job",
+        "idempotency": "job",
+    }
+    with closing(apsw.Connection(store.path)) as link:
+        counts = {
+            table: link.execute(f"SELECT count(*) FROM {table} WHERE {column} = ?", (number,)).get
+            for table, column in columns.items()
+        }
+    return {table: count for table, count in counts.items() if count}
+
+
+async def finished_job(store: SqliteStore, text: str) -> int:
+    """A published job with a story, a key and a need."""
+    need = await hand_in(store, f"need of {text}")
+    await publish(store, need)
+    number = await hand_in(store, text, RED, BLUE, key=text, after=(need,))
+    await (await lane(store, RED)).report(again(number))
+    await publish(store, number)
+    return number
+
+
+@pytest.mark.req("B6")
+async def test_a_deleted_job_has_no_rows(store: SqliteStore) -> None:
+    for archived in (False, True):
+        number = await finished_job(store, f"hello {archived}")
+        assert len(await rows_of(store, number)) == 7
+        if archived:
+            await store.archive(NOW, 10)
+        await store.delete(named(number))
+        assert await rows_of(store, number) == {}
+
+
+@pytest.mark.req("A9")
+async def test_a_pruned_job_leaves_its_names(store: SqliteStore) -> None:
+    number = await finished_job(store, "hello")
+    await store.archive(NOW, 10)
+    assert set(await rows_of(store, number)) >= {"job_history", "delivery_history", "story"}
+    await store.prune(NOW, 10)
+    assert await rows_of(store, number) == {"identities": 1, "idempotency": 1}
 
 
 # -- files that are not ours to use ---------------------------------------------------------

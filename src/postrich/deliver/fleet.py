@@ -89,6 +89,9 @@ class Fleet(Loop):
             lane.ask_to_stop()
         for lane in list(self.lanes.values()):
             await lane.stop()
+        reports = [(number, lane.health()) for number, lane in self.lanes.items()]
+        if reports:
+            await self._shared.store.note_health(reports)
         self.lanes.clear()
 
     async def _look(self, now: int) -> None:
@@ -96,7 +99,9 @@ class Fleet(Loop):
         due: list[Work] = []
         shared = self._shared
         self._held_elsewhere.clear()
-        for work in await shared.store.work():
+        everything = await shared.store.work()
+        await self._grant([work.destination.id for work in everything if work.nudged])
+        for work in everything:
             if work.earliest <= now:
                 due.append(work)
             elif self._alarm is None or work.earliest < self._alarm:
@@ -107,6 +112,19 @@ class Fleet(Loop):
                 await self._open_unless_broken(work.destination, now)
             elif lane.is_idle or shared.clock.tick() - lane.claimed_at > LOOK_AGAIN:
                 lane.hint()
+
+    async def _grant(self, nudged: list[int]) -> None:
+        """A person wants these relays tried now (B6): those that are ours are."""
+        tick = self._shared.clock.tick()
+        granted = []
+        for number in nudged:
+            if number in self.lanes:
+                self.lanes[number].network_back()
+                granted.append(number)
+            elif number in self._breakers:
+                self._breakers[number] = on_network_back(self._breakers[number], tick)
+        if granted:
+            await self._shared.store.probing(granted)
 
     async def _open_unless_broken(self, destination: Destination, now: int) -> None:
         breaker = self._breakers.get(destination.id)

@@ -353,7 +353,8 @@ class Lane(Loop):
         was, self.breaker = self.breaker, breaker
         if was.state is breaker.state:
             return
-        self._since = self._shared.clock.now()
+        if not (was.failures and breaker.failures):  # a probe that fails ends no trouble
+            self._since = self._shared.clock.now()
         detail = breaker.fault.text if breaker.fault else ""
         level = logging.ERROR if breaker.state is BreakerState.OPEN else logging.INFO
         log.log(level, "%s: breaker %s %s", self.destination.url, breaker.state, detail)

@@ -90,9 +90,9 @@ class ResultsWriter:
             await asyncio.sleep(TRY_AGAIN)
             return
         self._on_settled([*delivered, *(other.job for other in others)])
-        shared.on_changes(changes)
         if shared.notices.is_watched:
             self._tell(delivered, others)
+        shared.on_changes(changes)
 
     def _tell(self, delivered: list[int], others: list[Settlement]) -> None:
         publish = self._shared.notices.publish

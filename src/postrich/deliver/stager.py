@@ -121,7 +121,8 @@ class Stager(Loop):
         now = shared.clock.now()
         attempts = item.sign_attempts + 1
         park = isinstance(problem, SignerRejected)
-        following = compute_next_attempt(attempts, item.policy, now, shared.clock.chance())
+        policy = msgspec.structs.replace(item.policy, max_attempts=None)  # a signer is waited for
+        following = compute_next_attempt(attempts, policy, now, shared.clock.chance())
         next_at = following.at if following and not park else None
         if next_at is not None and next_at >= item.expires_at:
             next_at = None

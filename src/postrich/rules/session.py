@@ -105,11 +105,7 @@ class Session:
     def receive(self, data: bytes, now: float) -> None:
         """One text frame. The plain OK, nine frames of ten, takes the short way."""
         self.heard = True
-        if (
-            len(data) == _PLAIN_OK
-            and data.startswith(b'["OK","')
-            and data.endswith(b'",true,""]')
-        ):
+        if len(data) == _PLAIN_OK and data.startswith(b'["OK","') and data.endswith(b'",true,""]'):
             flight = self.in_flight.pop(data[7:71].decode("latin-1"), None)
             if flight is not None:
                 self.outcomes.append((flight, DELIVERED))

@@ -37,10 +37,14 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """A destination with open deliveries, and when the earliest is due."""
+    """A destination with open deliveries, and when the earliest is due.
+
+    `nudged`: a person wants it tried now, whatever its breaker says (B6).
+    """
 
     destination: Destination
     earliest: int
+    nudged: bool = False
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -109,6 +113,9 @@ class Store(Protocol):
 
     async def work(self) -> list[Work]:
         """Which destinations have open deliveries."""
+
+    async def probing(self, destinations: Sequence[int]) -> None:
+        """Nudged destinations are being tried: the wish is granted."""
 
     async def claim(
         self,

@@ -132,8 +132,15 @@ class SqliteStore:
     # -- lanes -----------------------------------------------------------------------------
 
     async def work(self) -> list[Work]:
-        rows = await self._read(lambda db: db.read(list[tuple[int, str, int]], "work"))
-        return [Work(Destination(number, url), earliest) for number, url, earliest in rows]
+        rows = await self._read(lambda db: db.read(list[tuple[int, str, int, int]], "work"))
+        return [
+            Work(Destination(number, url), earliest, bool(nudged))
+            for number, url, earliest, nudged in rows
+        ]
+
+    async def probing(self, destinations: Sequence[int]) -> None:
+        listed = to_json(destinations)
+        await self._write(lambda db: db.run("nudges_done", destinations=listed))
 
     async def claim(
         self,

@@ -30,6 +30,7 @@ def retry(database: Database, which: JobFilter, now: int) -> list[JobChange]:
         database.run("retry_deliveries", jobs=listed, now=now, resets=resets)
         expires_at = now + round(policy.lifetime * 1000)
         database.run("retry_jobs", jobs=listed, now=now, resets=resets, expires_at=expires_at)
+        database.run("nudge", jobs=listed)
         database.run("note_story", jobs=listed, what="retried", detail="by hand", now=now)
     numbers = [row.id for row in chosen]
     ended = judge_jobs(database, numbers, now)  # where nothing could be reopened

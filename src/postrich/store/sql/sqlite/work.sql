@@ -1,6 +1,7 @@
--- Destinations with open deliveries: [[destination, url, earliest], …]. One index seek per
--- destination and band.
-SELECT json_group_array(json_array(id, url, earliest)) FROM (
+-- Destinations with open deliveries: [[destination, url, earliest, nudged], …]. One index seek
+-- per destination and band.
+SELECT json_group_array(json_array(id, url, earliest,
+  EXISTS (SELECT 1 FROM nudges WHERE destination = id))) FROM (
   SELECT t.id, t.url, min((
     SELECT next_at FROM deliveries
     WHERE state = 'waiting' AND destination = t.id AND band = b.value

@@ -112,6 +112,9 @@ CREATE TABLE workers (
   seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Relays that a person wants tried now, whatever their breaker says (B6).
+CREATE TABLE nudges (destination INTEGER PRIMARY KEY) STRICT;
+
 CREATE TABLE relay_health (destination INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
 
 -- Finished work, out of the way of the hot tables until it is pruned by age.
