@@ -5,6 +5,7 @@ A setting that cannot work is refused with its name; nothing is guessed, no secr
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,10 +73,10 @@ _POSITIVE = (
 def check_settings(settings: Settings) -> Settings:
     """The settings with relay URLs in normal form, or `BadSetting`."""
     for name in _POSITIVE:
-        if getattr(settings, name) <= 0:
-            raise BadSetting(f"{name} must be more than 0")
-    if settings.archive_after < 0:
-        raise BadSetting("archive_after must be 0 or more")
+        if not 0 < getattr(settings, name) < math.inf:
+            raise BadSetting(f"{name} must be more than 0, and a number")
+    if not 0 <= settings.archive_after < math.inf:
+        raise BadSetting("archive_after must be 0 or more, and a number")
     if settings.bytes_per_minute is not None and settings.bytes_per_minute <= 0:
         raise BadSetting("bytes_per_minute must be more than 0")
     for policy in settings.policies.values():

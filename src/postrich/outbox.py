@@ -28,7 +28,7 @@ from postrich.deliver.lanes import Lane
 from postrich.deliver.lifeline import Lifeline, StatusTeller
 from postrich.deliver.shared import Shared
 from postrich.deliver.stager import Stager
-from postrich.errors import BadSetting, CallerError, JobFailed, UnknownJob
+from postrich.errors import BadSetting, CallerError, UnknownJob
 from postrich.model.event import Event
 from postrich.model.job import (
     Accepted,
@@ -47,14 +47,12 @@ from postrich.observe.notices import JobAccepted, JobChanged, Notices, Subscript
 from postrich.sign.signer import Signer, Signers
 from postrich.store.port import Admission, Backlog, Store, WorkerInfo
 from postrich.store.sqlite import SqliteStore
+from postrich.waiting import WaitingRoom, read_job
 
 logging.getLogger("postrich").addHandler(logging.NullHandler())
 
 CHUNK = 512
 CHUNKS_AT_ONCE = 4
-BACKSTOP = 5.0
-
-_ENDED = frozenset({JobState.FAILED, JobState.CANCELLED, JobState.PARKED, JobState.SUPERSEDED})
 
 
 class Handle:
@@ -101,8 +99,6 @@ class Outbox:
         self._store = store
         self._clock = clock
         self._signers = Signers(settings.sign_timeout)
-        self._watchers: dict[int, set[asyncio.Event]] = {}
-        self._anything = asyncio.Event()
         self._shared = Shared(
             store=store,
             clock=clock,
@@ -112,13 +108,13 @@ class Outbox:
             owner=uuid.uuid4().hex,
             on_changes=self._on_changes,
         )
+        self._waiting = WaitingRoom(store, self._shared.owner, settings.poll)
         self._intake = Intake(settings, clock, self._signers, store, self._shared.network)
         self._fleet = Fleet(self._shared)
         self._stager = Stager(self._shared, self._fleet)
         self._lifeline = Lifeline(self._shared, self._fleet, role)
         self._status = StatusTeller(self._shared)
         self._role = role
-        self._delivers = False
 
     @classmethod
     @asynccontextmanager
@@ -149,7 +145,7 @@ class Outbox:
             await outbox._stop()
 
     async def _start(self, deliver: bool) -> None:
-        self._delivers = deliver
+        self._waiting.delivers = deliver
         self._status.start()
         if deliver:
             now = self._clock.now()
@@ -184,7 +180,17 @@ class Outbox:
         key: str | None = None,
     ) -> Handle:
         """Keep an event or draft and deliver it. Returns once it is on disk."""
-        options = make_options(relays, at, policy, goal, priority, after, key)
+        if at is not None and at.tzinfo is None:
+            raise BadSetting("`at` must say its time zone")
+        options = Options(
+            relays=tuple(relays),
+            at=None if at is None else round(at.timestamp() * 1000),
+            policy=policy,
+            goal=goal,
+            priority=priority,
+            after=tuple(job.id if isinstance(job, Handle) else job for job in after),
+            key=key,
+        )
         return (await self.publish_batch([item], options))[0]
 
     async def post(
@@ -257,7 +263,7 @@ class Outbox:
         return [Handle(self, accepted) for accepted in admission.accepted]
 
     def _on_accepted(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
-        if self._delivers:
+        if self._waiting.delivers:
             self._send_on(admission, jobs)
         if admission.changes:
             self._fleet.forget({change.job for change in admission.changes})
@@ -267,7 +273,7 @@ class Outbox:
                 if accepted.is_new:
                     notice = JobAccepted(accepted.job, accepted.event_id, accepted.state)
                     self.notices.publish(notice)
-        self._status.changed()
+        self._status.changed(more=any(job.due_at is None for job in jobs))
 
     def _send_on(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
         """The next step: what was routed goes to the lanes, the rest to the stager."""
@@ -289,55 +295,20 @@ class Outbox:
 
     async def wait(self, job: int, within: float | None = None) -> Job:
         """Wait until the job is published; `JobFailed` where that will not happen by itself."""
-        found = await self._wait(job, within, _is_published_or_over)
-        if found.state is not JobState.PUBLISHED:
-            why = f": {found.error.message}" if found.error else ""
-            raise JobFailed(f"job {job} is {found.state}{why}")
-        return found
+        return await self._waiting.published(job, within)
 
     async def wait_settled(self, job: int, within: float | None = None) -> Job:
         """Wait until nothing more will happen to the job by itself."""
-        return await self._wait(job, within, lambda j: j.is_finished)
-
-    async def _wait(self, job: int, within: float | None, enough: Callable[[Job], bool]) -> Job:
-        changed = asyncio.Event()
-        self._watchers.setdefault(job, set()).add(changed)
-        try:
-            async with asyncio.timeout(within):
-                while True:
-                    changed.clear()
-                    found = await self.job(job)
-                    if enough(found):
-                        return found
-                    await _at_most(changed, await self._patience())
-        finally:
-            self._watchers[job].discard(changed)
-            if not self._watchers[job]:
-                del self._watchers[job]
+        return await self._waiting.settled(job, within)
 
     async def drained(self, within: float | None = None) -> QueueStatus:
         """Wait until nothing is pending and no delivery is open."""
-        async with asyncio.timeout(within):
-            while True:
-                self._anything.clear()
-                status = await self._store.status()
-                if not (status.pending or status.open_deliveries):
-                    return status
-                await _at_most(self._anything, await self._patience())
-
-    async def _patience(self) -> float:
-        """How long to trust our own news: other processes' work is seen only by looking."""
-        others = [w for w in await self._store.workers() if w.owner != self._shared.owner]
-        return self.settings.poll if others or not self._delivers else BACKSTOP
+        return await self._waiting.drained(within)
 
     def _on_changes(self, changes: list[JobChange]) -> None:
         if not changes:
             return
-        self._anything.set()
-        if self._watchers:
-            for change in changes:
-                for watcher in self._watchers.get(change.job, ()):
-                    watcher.set()
+        self._waiting.tell(changes)
         if self.notices.is_watched:
             for change in changes:
                 self.notices.publish(JobChanged(change.job, change.state, change.finished))
@@ -357,10 +328,7 @@ class Outbox:
         return await self._store.status()
 
     async def job(self, job: int) -> Job:
-        found = await self._store.jobs(JobFilter(jobs=(job,)), 1)
-        if not found:
-            raise UnknownJob(f"there is no job {job}")
-        return found[0]
+        return await read_job(self._store, job)
 
     async def jobs(
         self, which: JobFilter | None = None, limit: int = 100, before: int | None = None
@@ -440,37 +408,3 @@ class Outbox:
         """While metered, only urgent and small events go out (A17)."""
         self._shared.metered = metered
         self._fleet.reclaim()
-
-
-def make_options(
-    relays: Iterable[str],
-    at: datetime | None,
-    policy: RetryPolicy | str | None,
-    goal: int | None,
-    priority: Priority,
-    after: Iterable[Handle | int],
-    key: str | None,
-) -> Options:
-    if at is not None and at.tzinfo is None:
-        raise BadSetting("`at` must say its time zone")
-    return Options(
-        relays=tuple(relays),
-        at=None if at is None else round(at.timestamp() * 1000),
-        policy=policy,
-        goal=goal,
-        priority=priority,
-        after=tuple(job.id if isinstance(job, Handle) else job for job in after),
-        key=key,
-    )
-
-
-def _is_published_or_over(job: Job) -> bool:
-    return job.state is JobState.PUBLISHED or (job.state in _ENDED and job.is_finished)
-
-
-async def _at_most(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass

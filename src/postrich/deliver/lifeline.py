@@ -88,11 +88,15 @@ class StatusTeller(Loop):
         self._shared = shared
         self._last: QueueStatus | None = None
         self._dirty = False
+        self._syncing = False
 
-    def changed(self) -> None:
-        if self._shared.notices.is_watched and not self._dirty:
-            self._dirty = True
-            self.wake()
+    def changed(self, more: bool = False) -> None:
+        """The queue is another one now; `more`: something was added that waits."""
+        if self._shared.notices.is_watched:
+            self._syncing = self._syncing or more
+            if not self._dirty:
+                self._dirty = True
+                self.wake()
 
     async def pass_once(self) -> float | None:
         if not self._dirty or not self._shared.notices.is_watched:
@@ -106,8 +110,9 @@ class StatusTeller(Loop):
 
     def tell(self, status: QueueStatus) -> None:
         was, self._last = self._last, status
-        if was == status:
-            return
-        self._shared.notices.publish(QueueStatusChanged(status))
-        if status.pending == 0 and was is not None and was.pending > 0:
+        if was != status:
+            self._shared.notices.publish(QueueStatusChanged(status))
+        self._syncing = self._syncing or status.pending > 0
+        if self._syncing and status.pending == 0:  # perhaps it never was seen waiting
+            self._syncing = False
             self._shared.notices.publish(QueueSyncComplete(status))

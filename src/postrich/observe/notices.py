@@ -98,7 +98,7 @@ class Subscription(AsyncIterator[Notice]):
 
     def __init__(self, board: Notices, backlog: int) -> None:
         self._board = board
-        self._waiting: deque[Notice] = deque(maxlen=backlog)
+        self._waiting: deque[Notice] = deque(maxlen=max(1, backlog))
         self._missed = 0
         self._ready = asyncio.Event()
         self._closed = False

@@ -34,10 +34,10 @@ class Verifier:
             return [is_signed(event) for event in events]
         helper = await self._helper()
         records = bytes.fromhex("".join(e.pubkey + e.id + e.sig for e in events))
-        try:
-            answer = await helper.ask(records)
-        except (OSError, asyncio.IncompleteReadError):  # it died: check here, start anew later
-            self._helpers.remove(helper)
+        answer = await helper.ask(records)
+        if answer is None:  # it died: check here, start anew later
+            if helper in self._helpers:
+                self._helpers.remove(helper)
             await helper.close()
             return [is_signed(event) for event in events]
         return [byte == 1 for byte in answer]
@@ -79,14 +79,25 @@ class _Helper:
         )
         return cls(process)
 
-    async def ask(self, records: bytes) -> bytes:
+    async def ask(self, records: bytes) -> bytes | None:
+        """One byte per record, or None where the process has died.
+
+        Who is cancelled meanwhile leaves the reading to the shielded half: an answer that
+        stayed in the pipe would be taken for the next one's.
+        """
+        return await asyncio.shield(asyncio.ensure_future(self._ask(records)))
+
+    async def _ask(self, records: bytes) -> bytes | None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        async with self._writing:  # locks are fair: answers are read in the order of asking
-            self._process.stdin.write(len(records).to_bytes(4, "big") + records)
-            await self._process.stdin.drain()
-        async with self._reading:
-            return await self._process.stdout.readexactly(len(records) // RECORD)
+        try:
+            async with self._writing:  # locks are fair: answers are read in the order of asking
+                self._process.stdin.write(len(records).to_bytes(4, "big") + records)
+                await self._process.stdin.drain()
+            async with self._reading:
+                return await self._process.stdout.readexactly(len(records) // RECORD)
+        except (OSError, RuntimeError, asyncio.IncompleteReadError):  # RuntimeError: uvloop
+            return None
 
     async def close(self) -> None:
         if self._process.stdin is not None:
