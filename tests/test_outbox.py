@@ -160,7 +160,7 @@ async def test_waiting_has_an_end(tmp_path: Path) -> None:
         for waiting in (handle.published(0.01), handle.settled(0.01), outbox.drained(0.01)):
             with pytest.raises(TimeoutError):
                 await waiting
-        assert outbox._watchers == {}
+        assert outbox._waiting._watchers == {}
 
 
 async def test_who_waits_for_a_job_that_ends_otherwise_is_told(tmp_path: Path) -> None:

@@ -184,6 +184,21 @@ async def test_an_ok_in_fragments_is_an_ok(tmp_path: Path) -> None:
     assert {job.publish_attempts for job in jobs} == {1}
 
 
+async def test_a_relay_that_echoes_our_goodbye_does_not_condemn_the_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message was too large, so we close with 1009; as the protocol asks, it answers 1009."""
+    monkeypatch.setattr("postrich.wire.connection.MAX_FRAME", 1000)
+    script = Sequence([huge_text(2000), accept])
+    async with ScriptedRelay(script) as relay, outbox_at(tmp_path, relay) as outbox:
+        with outbox.watch() as notices:
+            handle = await outbox.publish(make_event())
+            told = await hear_delivery(notices, DeliveryState.WAITING, "closed")
+            assert "exceeding max allowed size" in told.detail
+        await handle.published(PATIENCE)
+        assert 1009 in relay.close_codes
+
+
 async def not_http(client: Client, request: Request) -> bool:
     await client.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
     return False

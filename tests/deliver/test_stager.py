@@ -138,20 +138,35 @@ async def test_a_signer_in_trouble_is_asked_again(
 
 
 @pytest.mark.req("A5")
-async def test_a_signer_that_does_not_answer_in_time(tmp_path: Path) -> None:
-    once = RetryPolicy("once more", delays=(0.01,), max_attempts=1, lifetime=600.0)
-    signer = Moody(ALICE, asyncio.Event())
+async def test_a_signer_that_does_not_answer_in_time_is_asked_again(tmp_path: Path) -> None:
+    """However few tries the policy allows: those are for relays, a signer is waited for."""
+    once = RetryPolicy("one try", delays=(0.01,), max_attempts=1, lifetime=600.0)
+    signer = Moody(ALICE, asyncio.Event(), asyncio.Event())
     async with (
         ScriptedRelay(accept) as relay,
         outbox_at(tmp_path, relay, signer=signer, sign_timeout=0.05) as outbox,
     ):
         handle = await outbox.publish({"content": "hello"}, policy=once)
-        with pytest.raises(JobFailed, match="did not answer in 0.05 s"):
+        job = await handle.published(PATIENCE)
+        story = [c.detail for c in await outbox.story(handle.id) if c.what == "not-signed"]
+    assert story == ["TIMEOUT: the signer did not answer in 0.05 s"] * 2
+    assert (job.sign_attempts, job.publish_attempts) == (2, 1)
+
+
+@pytest.mark.req("A5", "A7", "B9")
+async def test_a_job_whose_signer_never_comes_ends_with_its_lifetime(tmp_path: Path) -> None:
+    brief = RetryPolicy("brief", delays=(0.05,), lifetime=0.3)
+    async with (
+        ScriptedRelay(accept) as relay,
+        outbox_at(tmp_path, relay, lease=0.6) as outbox,
+    ):
+        handle = await outbox.publish({"pubkey": public_key(BOB), "content": "x"}, policy=brief)
+        with pytest.raises(JobFailed, match="no signer for"):
             await handle.published(PATIENCE)
         job = await handle.status()
     assert job.state is JobState.FAILED
     assert job.error is not None
-    assert (job.error.phase, job.error.code) == (Phase.SIGN, "TIMEOUT")
+    assert job.error.phase is Phase.SIGN
     assert not relay.events
 
 

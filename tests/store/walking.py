@@ -1,13 +1,9 @@
-"""A random walk over the port, and a ledger of what must be true after every step.
-
-The ledger knows only what was done: which jobs were taken, which attempts were made. It never
-guesses a state; it holds every move that it sees against the tables of `rules/lifecycle.py`.
-"""
+"""A random walk over the port: every step is a verb, and after every step the ledger looks."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 from postrich.errors import IllegalMove, LeaseLost, UnknownJob
 from postrich.model.delivery import DeliveryState, Fence, Settlement
@@ -25,13 +21,12 @@ from postrich.model.job import (
 from postrich.rules.lifecycle import (
     CANCELLABLE,
     DELETABLE,
-    DELIVERY_MOVES,
-    JOB_MOVES,
     REOPENED,
     RETRIABLE,
 )
 from postrich.store.port import Results, Store
 from tests.store.auditing import audit
+from tests.store.ledger import Ledger, is_routed
 from tests.store.making import (
     ALICE,
     BLUE,
@@ -55,70 +50,6 @@ from tests.store.making import (
 RELAYS = (RED, BLUE, GREEN)
 D = DeliveryState
 Verb = Callable[[], Awaitable[None]]
-
-
-def is_routed(job: Job) -> bool:
-    """Whether a job has deliveries; before that, its destinations are only planned."""
-    return any(d.next_at is not None or d.code is not None for d in job.deliveries)
-
-
-class Ledger:
-    """What was done so far, and what the store showed last."""
-
-    def __init__(self) -> None:
-        self.contents: dict[int, Draft | Event] = {}
-        self.kept: set[int] = set()
-        self.attempts: dict[tuple[int, str], int] = {}
-        self.seen: dict[int, Job] = {}
-        self.told: dict[int, JobChange] = {}
-        self.retried = False
-
-    def tell(self, changes: Iterable[JobChange]) -> None:
-        self.told.update((change.job, change) for change in changes)
-
-    def look(self, jobs: Iterable[Job]) -> None:
-        """Hold what the store shows against what was done, and against the tables."""
-        shown = {job.id: job for job in jobs}
-        assert set(shown) == self.kept, "a job was lost or came from nowhere"
-        for number, job in shown.items():
-            before = self.seen.get(number)
-            if before is not None:
-                self._check_moves(before, job)
-            self._check_attempts(job)
-            self._check_told(job)
-        self.seen = shown
-        self.told.clear()
-        self.retried = False
-
-    def _check_moves(self, before: Job, job: Job) -> None:
-        if job.state is not before.state:
-            assert self._is_legal(before.state, job.state), f"{before.state} became {job.state}"
-            assert job.id in self.told, f"job {job.id} became {job.state} in silence"
-        old = {delivery.relay: delivery.state for delivery in before.deliveries}
-        new = {delivery.relay: delivery.state for delivery in job.deliveries}
-        assert set(old) <= set(new), "a destination was lost"
-        for relay, state in new.items():
-            was = old.get(relay, state) if is_routed(before) else state
-            assert state is was or state in DELIVERY_MOVES[was], f"{was} became {state}"
-        assert (job.event_id, job.content) == (before.event_id, before.content)
-        assert job.expires_at >= before.expires_at
-
-    def _is_legal(self, old: JobState, new: JobState) -> bool:
-        """By one move; a retry may open a job and end it again in one commit."""
-        by_way_of = JOB_MOVES[old] & {JobState.PENDING_SIGN, JobState.PENDING_PUBLISH}
-        return new in JOB_MOVES[old] or (
-            self.retried and any(new in JOB_MOVES[state] for state in by_way_of)
-        )
-
-    def _check_attempts(self, job: Job) -> None:
-        for delivery in job.deliveries:
-            made = self.attempts.get((job.id, delivery.relay), 0)
-            assert delivery.attempts == made, f"job {job.id} at {delivery.relay}"
-
-    def _check_told(self, job: Job) -> None:
-        change = self.told.get(job.id)
-        if change is not None:
-            assert (change.state, change.finished) == (job.state, job.is_finished)
 
 
 class Walk:

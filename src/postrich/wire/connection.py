@@ -148,7 +148,7 @@ class Connection(picows.WSListener):
         if not self.is_open:
             return
         self.is_open = False
-        self.session.lost(self._close_code, self._close_reason)
+        self.session.lost(self._close_code, self._close_reason or self._our_words())
         self._end()
         self._on_progress(self)
 
@@ -170,11 +170,18 @@ class Connection(picows.WSListener):
         self.flush()
 
     def _on_close(self, frame: Any) -> None:
+        if self._transport.is_close_frame_sent:
+            return  # the answer to ours: its code is our own, and no word on an event
         payload = frame.get_payload_as_bytes()
         self._close_code = int.from_bytes(payload[:2], "big") if len(payload) > 1 else NO_STATUS
         self._close_reason = payload[2:].decode("utf-8", "replace")
         self._transport.send_close(picows.WSCloseCode.OK, b"")
         self._transport.disconnect()
+
+    def _our_words(self) -> str:
+        """Why picows ended the socket, where it did."""
+        ours = self._transport.close_handshake
+        return str(ours.sent.reason) if ours is not None and ours.sent is not None else ""
 
     def _on_fragment(self, frame: Any) -> None:
         if frame.msg_type == picows.WSMsgType.TEXT:
