@@ -134,6 +134,9 @@ JUDGED = [
     (tally(waiting=1, parked=1), J.PENDING_PUBLISH, False),
     (tally(parked=1, superseded=1), J.PARKED, True),
     (tally(superseded=2), J.SUPERSEDED, True),
+    (tally(cancelled=2), J.CANCELLED, True),
+    (tally(cancelled=1, dead=1), J.FAILED, True),
+    (tally(cancelled=1, delivered=1), J.PUBLISHED, True),
     (tally(superseded=2, dead=1), J.FAILED, True),
     (tally(superseded=1, delivered=1), J.PUBLISHED, True),
     # Late news of what had ended already.

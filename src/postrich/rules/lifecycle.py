@@ -76,6 +76,7 @@ class Tally(msgspec.Struct, frozen=True, gc=False, array_like=True):
     parked: int
     superseded: int
     dead: int
+    cancelled: int = 0
 
 
 class Judgement(msgspec.Struct, frozen=True, gc=False):
@@ -96,6 +97,8 @@ def judge(tally: Tally) -> Judgement:
         return Judgement(J.PARKED, finished)
     if tally.superseded and not tally.dead:
         return Judgement(J.SUPERSEDED, finished)
+    if tally.cancelled and not tally.dead:
+        return Judgement(J.CANCELLED, finished)
     return Judgement(J.FAILED, finished)
 
 
