@@ -169,6 +169,7 @@ TASKS = {task.__name__: task for task in (fanout, accept, verify, fill, waiting)
 
 
 def main() -> None:
+    gc.set_threshold(50_000, 20, 100)  # as the command line does
     task: Coroutine[Any, Any, dict[str, Any]] = TASKS[sys.argv[1]](*sys.argv[2:])
     print(msgspec.json.encode(uvloop.run(task)).decode())
 

@@ -51,8 +51,8 @@ from postrich.waiting import WaitingRoom, read_job
 
 logging.getLogger("postrich").addHandler(logging.NullHandler())
 
-CHUNK = 512
-CHUNKS_AT_ONCE = 4
+CHUNK = 256
+CHUNKS_AT_ONCE = 8
 
 
 class Handle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from tests.relays.conversation import Client
 from tests.relays.events import Event, is_valid, make_event, public_key
 from tests.relays.script import Script, When, challenge_of, require_auth
 from tests.relays.scripted import ScriptedRelay
-from tests.relays.scripts import Behaviour, accept, refuse, silent
+from tests.relays.scripts import Behaviour, Gate, accept, refuse, reply, silent
 
 pytestmark = pytest.mark.req("C3")
 
@@ -192,6 +193,94 @@ async def test_a_relay_that_takes_an_auth_without_a_word(tmp_path: Path) -> None
     ):
         job = await (await outbox.publish(make_event(ALICE))).published(PATIENCE)
     assert job.publish_attempts == 1
+
+
+async def test_a_refusal_without_an_id_that_asks_for_auth_asks_it_of_all(tmp_path: Path) -> None:
+    """As nostr-relay does: a challenge at once, and refusals that do not say whose."""
+    strict = require_auth("before")
+
+    async def on_event(client: Client, event: Event) -> None:
+        answer = accept if client.auths else reply("OK", "", False, "restricted: who are you?")
+        await answer(client, event)
+
+    script = Script(on_event, strict.on_request, strict.on_auth, strict.on_open)
+    async with (
+        ScriptedRelay(script) as relay,
+        outbox_at(tmp_path, relay, signer=SecretSigner(ALICE)) as outbox,
+    ):
+        jobs = await all_published(await outbox.publish_many(some_notes(30, ALICE)))
+    assert {job.publish_attempts for job in jobs} == {1}
+    assert len(relay.auths) == 1
+
+
+async def test_who_needs_no_auth_is_delivered_though_others_are_asked(tmp_path: Path) -> None:
+    """A refusal that names nobody parks those without a key; the OK that follows sets it right."""
+    gate = Gate(accept)
+
+    async def only_bob(client: Client, event: Event) -> None:
+        if event["pubkey"] == public_key(BOB):
+            await gate(client, event)
+        elif client.auths:
+            await accept(client, event)
+        else:
+            await client.send("OK", "?", False, "auth-required: not bob")
+
+    strict = require_auth("before")
+    script = Script(only_bob, strict.on_request, strict.on_auth, strict.on_open)
+    async with (
+        ScriptedRelay(script) as relay,
+        outbox_at(tmp_path, relay, signer=SecretSigner(ALICE)) as outbox,
+    ):
+        handles = await outbox.publish_many([make_event(BOB), make_event(ALICE)])
+        await handles[1].published(PATIENCE)  # type: ignore[union-attr]
+        gate.open()
+        with outbox.watch() as notices:
+            late = await hear_delivery(notices, DeliveryState.DELIVERED)
+            assert late.code == "late"
+        job = await handles[0].status()  # type: ignore[union-attr]
+        assert job.state is JobState.PUBLISHED
+
+
+@pytest.mark.parametrize("refusal", ["restricted: who are you?", "auth-required: who are you?"])
+async def test_an_event_refused_from_before_our_auth_is_sent_again(
+    tmp_path: Path, refusal: str
+) -> None:
+    """It went out ahead of the challenge, and its refusal comes when AUTH is long done."""
+    authenticated = asyncio.Event()
+
+    async def slow_to_refuse(client: Client, event: Event) -> None:
+        if client.auths:
+            await accept(client, event)
+        else:
+            client.spawn(refuse_later(client, event))
+
+    async def refuse_later(client: Client, event: Event) -> None:
+        if client.number > 1:
+            await authenticated.wait()
+        await client.send("AUTH", challenge_of(client))
+        await refuse(refusal)(client, event)
+
+    async def ask(client: Client) -> None:
+        if client.number > 1:
+            client.spawn(ask_later(client))
+
+    async def ask_later(client: Client) -> None:
+        while not client.events:
+            await asyncio.sleep(0.001)
+        await client.send("AUTH", challenge_of(client))
+
+    async def on_auth(client: Client, event: Event) -> None:
+        await client.send("OK", event["id"], True, "")
+        authenticated.set()
+
+    script = Script(slow_to_refuse, on_auth=on_auth, on_open=ask)
+    async with (
+        ScriptedRelay(script) as relay,
+        outbox_at(tmp_path, relay, signer=SecretSigner(ALICE)) as outbox,
+    ):
+        job = await (await outbox.publish(make_event(ALICE))).published(PATIENCE)
+    assert job.publish_attempts == 1
+    assert len(relay.auths) == 1
 
 
 async def test_a_socket_that_ends_during_auth_burns_nothing(tmp_path: Path) -> None:

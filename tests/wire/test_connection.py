@@ -142,9 +142,10 @@ async def test_an_early_deadline_is_kept_though_a_later_one_was_set_before(
     script = require_auth("with", on_auth=silent)
     async with (
         ScriptedRelay(script) as relay,
-        call(
-            relay, timeout=3600.0, identity=public_key(KEY), authenticator=authenticate
-        ) as (connection, caller),
+        call(relay, timeout=3600.0, identity=public_key(KEY), authenticator=authenticate) as (
+            connection,
+            caller,
+        ),
     ):
         send(connection, a_flight())
         assert (await caller.verdict()).outcome is Outcome.DELIVERED

@@ -150,12 +150,10 @@ class Session:
             flight = self._only_flight(event_id, accepted)
         if flight is None:
             if len(event_id) != 64:
-                self._hint = f"{'OK' if accepted else 'refusal'} without a usable id: {message}"
+                self._on_nameless(accepted, message, now)
             return
-        unanswered = self._auth.challenge is not None and not self._auth.done
-        verdict = verdict_of_ok(
-            accepted, message, may_authenticate=unanswered or self._auth.under_way
-        )
+        was_unknown = self._auth.may_help or flight.sent_at < self._auth.done_at
+        verdict = verdict_of_ok(accepted, message, may_authenticate=was_unknown)
         if verdict.outcome is Outcome.AUTHENTICATE:
             self._on_auth_required(flight, verdict, now)
         else:
@@ -183,6 +181,17 @@ class Session:
         if accepted or len(event_id) == 64 or not self._is_alone:
             return None
         return self.in_flight.popitem()[1]
+
+    def _on_nameless(self, accepted: bool, message: Any, now: float) -> None:
+        """An answer that names none of several events blames nobody. But where it asks who we
+        are, all of them are told that: an OK that still comes for one counts as a late one."""
+        self._hint = f"{'OK' if accepted else 'refusal'} without a usable id: {message}"
+        verdict = verdict_of_ok(accepted, message, may_authenticate=self._auth.may_help)
+        if verdict.outcome is Outcome.AUTHENTICATE:
+            asked, self.in_flight = self.in_flight, {}
+            for flight in asked.values():
+                self._remember(flight)
+                self._on_auth_required(flight, verdict, now)
 
     def _on_notice(self, text: str) -> None:
         if not self.in_flight:
@@ -216,6 +225,9 @@ class Session:
             return
         if self._auth.refusal is not None:
             self.outcomes.append((flight, self._auth.refusal))
+            return
+        if self._auth.done and flight.sent_at < self._auth.done_at:
+            self.publish(flight, now)  # it was refused before we had said who we are
             return
         if flight.auth_rounds >= MAX_AUTH_ROUNDS:
             self.outcomes.append((flight, _refused_after_auth(verdict)))
@@ -257,6 +269,7 @@ class Session:
         auth = self._auth
         auth.reset()
         auth.done = True
+        auth.done_at = now
         auth.rounds = 0
         held, auth.held = auth.held, []
         for flight in held:
@@ -381,6 +394,7 @@ class _Auth:
     def __init__(self) -> None:
         self.challenge: str | None = None
         self.done = False
+        self.done_at = float("-inf")
         self.rounds = 0
         self.refusal: Verdict | None = None
         self.held: list[Flight] = []
@@ -392,6 +406,11 @@ class _Auth:
     @property
     def under_way(self) -> bool:
         return self.pending or self.awaits_challenge
+
+    @property
+    def may_help(self) -> bool:
+        """The relay has asked who we are, and does not know yet."""
+        return self.under_way or (self.challenge is not None and not self.done)
 
     def reset(self) -> None:
         self.pending = False

@@ -19,6 +19,7 @@ import picows
 from postrich.model.delivery import Outcome, Verdict
 from postrich.model.event import Event
 from postrich.rules.session import AuthRequest, Session
+from postrich.wire.framing import is_burst, pack
 
 CONNECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
@@ -101,10 +102,11 @@ class Connection(picows.WSListener):
         """Send what the session wants to say, sign what it wants signed, watch its clock."""
         session = self.session
         if session.outgoing and self.is_open:
-            send = self._transport.send
-            text = picows.WSMsgType.TEXT
-            for frame in session.outgoing:
-                send(text, frame)
+            if is_burst(session.outgoing):
+                self._transport.underlying_transport.write(pack(session.outgoing))
+            else:
+                for message in session.outgoing:
+                    self._transport.send(picows.WSMsgType.TEXT, message)
             session.outgoing.clear()
         if session.auth_wanted is not None:
             self._sign(session.auth_wanted)

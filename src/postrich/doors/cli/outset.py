@@ -5,6 +5,7 @@ Loads nothing heavy: even `--help` imports this.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,12 @@ def home_of(ctx: typer.Context) -> Home:
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
-    """Run a command's work to its exit code, on uvloop where there is one."""
+    """Run a command's work to its exit code, on uvloop where there is one.
+
+    The engine makes many short-lived objects and no cycles: looking for cycles less often makes
+    it a tenth faster.
+    """
+    gc.set_threshold(50_000, 20, 100)
     try:
         import uvloop
     except ImportError:  # there is none for Windows
