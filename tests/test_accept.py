@@ -384,9 +384,7 @@ async def test_of_many_each_is_kept_or_refused_for_itself(tmp_path: Path, count:
 @pytest.mark.req("A17")
 async def test_options_hold_for_all_of_a_batch(tmp_path: Path) -> None:
     at = round(time.time() * 1000) + 3_600_000
-    options = Options(
-        relays=(NOWHERE,), at=at, policy="capture", goal=1, priority=Priority.LATER
-    )
+    options = Options(relays=(NOWHERE,), at=at, policy="capture", goal=1, priority=Priority.LATER)
     async with outbox_at(tmp_path, deliver=False) as outbox:
         for handle in await outbox.publish_batch(some_notes(2), options):
             job = await handle.status()

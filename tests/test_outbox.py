@@ -502,7 +502,10 @@ async def test_attempts_are_logged_at_debug_and_errors_as_errors(
     lines = [r for r in caplog.records if f"job {handle.id}, " in r.getMessage()]
     texts = {(r.levelname, r.getMessage()) for r in lines}
     assert any(
-        level == "DEBUG" and "phase publish" in text and "error: busy" in text and "attempts 1" in text
+        level == "DEBUG"
+        and "phase publish" in text
+        and "error: busy" in text
+        and "attempts 1" in text
         for level, text in texts
     )
     assert any(level == "ERROR" and "blocked: no" in text for level, text in texts)

@@ -119,9 +119,7 @@ async def hear(
 async def hear_delivery(
     notices: Subscription, state: DeliveryState, code: str = ""
 ) -> DeliveryChanged:
-    return await hear(
-        notices, DeliveryChanged, lambda n: n.state is state and code in ("", n.code)
-    )
+    return await hear(notices, DeliveryChanged, lambda n: n.state is state and code in ("", n.code))
 
 
 async def hear_breaker(notices: Subscription, state: str) -> RelayChanged:

@@ -1,4 +1,4 @@
-"""Whatever a relay sends or does: a clear verdict, a lane that lives on, and the next event goes."""
+"""Whatever a relay sends or does: a clear verdict, a lane that lives on, the next event goes."""
 
 from __future__ import annotations
 
@@ -224,9 +224,7 @@ BAD_HANDSHAKES: dict[str, tuple[Handshake, str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("bad", "words"), BAD_HANDSHAKES.values(), ids=BAD_HANDSHAKES.keys()
-)
+@pytest.mark.parametrize(("bad", "words"), BAD_HANDSHAKES.values(), ids=BAD_HANDSHAKES.keys())
 @pytest.mark.req("B10", "C10")
 async def test_failed_handshakes_open_the_breaker_and_cost_no_attempt(
     tmp_path: Path, bad: Handshake, words: str

@@ -13,7 +13,7 @@ import pytest
 
 from postrich import JobFilter, JobState, RetryPolicy, parse_event
 from postrich.accept import parcel_of
-from postrich.deliver.lanes import TRUE_FOR
+from postrich.deliver.tray import TRUE_FOR
 from postrich.errors import IllegalMove, JobFailed, UnknownJob
 from postrich.model.delivery import DeliveryState, Flight
 from postrich.model.job import NewJob
@@ -164,7 +164,7 @@ async def test_cancelled_while_a_lane_holds_it_it_is_never_sent(
         first, second, third = await outbox.publish_batch(some_notes(3))
         await relay.wait_events(1, PATIENCE)
         lane = lane_of(outbox, relay)
-        assert second.id in lane._held
+        assert second.id in lane._tray.held
         if elsewhere:
             async with outbox_at(tmp_path, relay, deliver=False) as other:
                 await other.cancel(JobFilter(jobs=(second.id,)))
@@ -374,15 +374,15 @@ async def test_what_waits_for_a_socket_of_its_own_is_put_back_when_it_changes(
     async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay) as outbox:
         await (await outbox.publish(make_event())).published(PATIENCE)
         lane = lane_of(outbox, relay)
-        lane._identities.add(public_key(key))
+        lane._links.identities.add(public_key(key))
         flight = Flight(parcel_of(7, _job(make_event(key))), 0, lane._shared.clock.tick())
-        lane._held.add(7)
-        lane._buffer.append(flight)
+        lane._tray.held.add(7)
+        lane._tray.waiting.append(flight)
         lane._pump()
-        assert lane._unlinked == [flight]
+        assert lane._tray.unlinked == [flight]
         lane.forget({7})
-        assert not lane._unlinked
-        assert 7 not in lane._held
+        assert not lane._tray.unlinked
+        assert 7 not in lane._tray.held
 
 
 def _job(event: dict[str, Any]) -> NewJob:

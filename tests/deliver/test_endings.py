@@ -43,7 +43,7 @@ async def test_a_shutdown_burns_no_attempt(tmp_path: Path) -> None:
                 assert link
             handles = await outbox.publish_many(some_notes(40))
             await relay.wait_events(16, PATIENCE)
-            for link in lane_of(outbox, relay)._links.values():
+            for link in lane_of(outbox, relay)._links.open.values():
                 link.session.timeout = 60.0
         async with outbox_at(tmp_path, relay, deliver=False) as outbox:
             status = await outbox.status()
@@ -243,7 +243,7 @@ async def test_a_store_that_stays_in_trouble_stops_the_sending(
 async def _lane_that_is_full(outbox: Outbox, relay: ScriptedRelay) -> Any:
     await relay.wait_events(21, PATIENCE)
     lane = lane_of(outbox, relay)
-    await until(lambda: lane._results.is_full and not lane._load())
+    await until(lambda: lane._results.is_full and not lane._links.load)
     return lane
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from postrich import JobState, Priority, RetryPolicy
 from postrich.accept import Options
-from postrich.deliver.lanes import TRUE_FOR
+from postrich.deliver.tray import TRUE_FOR
 from postrich.errors import JobFailed, UnknownJob
 from tests.deliver.outboxes import (
     PATIENCE,
@@ -37,9 +37,7 @@ async def test_urgent_goes_before_normal_before_bulk(tmp_path: Path) -> None:
         outbox.set_online(True)
         await all_published(handles)
     assert contents(relay.events) == [
-        f"{name} {number}"
-        for name in ("URGENT", "NORMAL", "LATER", "BULK")
-        for number in range(3)
+        f"{name} {number}" for name in ("URGENT", "NORMAL", "LATER", "BULK") for number in range(3)
     ]
 
 

@@ -127,9 +127,9 @@ async def test_a_relay_that_stops_reading_holds_nothing_else_up(
         async with asyncio.timeout(PATIENCE):
             await filled.wait()
         lane = lane_of(outbox, relay)
-        assert len(lane._buffer) + lane._load() == 20
+        assert len(lane._tray.waiting) + lane._links.load == 20
         await all_published(handles)
-        assert not any(link.writable for link in lane._links.values())
+        assert not any(link.writable for link in lane._links.open.values())
 
 
 async def test_a_relay_that_reads_slowly_gets_everything(tmp_path: Path) -> None:

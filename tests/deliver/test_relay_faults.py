@@ -303,4 +303,4 @@ async def test_a_silent_event_does_not_hold_up_others_of_its_relay(tmp_path: Pat
         other = await outbox.publish(make_event(content="other"))
         job = await other.published(PATIENCE)
         assert job.publish_attempts == 2
-        assert lane_of(outbox, relay)._load() == 1, "the first is still in flight"
+        assert lane_of(outbox, relay)._links.load == 1, "the first is still in flight"

@@ -228,8 +228,8 @@ async def test_without_a_store_the_truth_comes_back_at_once(launch: Launcher) ->
 @pytest.mark.req("B9", "C9")
 async def test_a_rate_limit_is_waited_out_without_burning_attempts(tmp_path: Path) -> None:
     """So many events a second from one address: all arrive in the end, each at its first try."""
-    events = some_notes(12)
-    async with nostr_relay(rate_limit="5/s") as relay, open_for(tmp_path, relay) as outbox:
+    events = some_notes(16)
+    async with nostr_relay(rate_limit="10/s") as relay, open_for(tmp_path, relay) as outbox:
         jobs = await settled(await outbox.publish_many(events, Options(policy=SLOW)))
         assert {job.publish_attempts for job in jobs} == {1}
         assert await held(relay, events) == {event["id"] for event in events}

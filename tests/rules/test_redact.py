@@ -1,6 +1,5 @@
 """Error texts that may be stored and shown (B7): no secret stays, and prose stays readable."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

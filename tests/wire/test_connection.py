@@ -239,14 +239,13 @@ async def test_a_relay_that_does_not_say_goodbye_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("postrich.wire.connection.CLOSE_TIMEOUT", 0.05)
-    async with ScriptedRelay(Script(hang)) as relay:
-        async with call(relay) as (connection, caller):
-            send(connection, a_flight())
-            await relay.wait_events(1, PATIENCE)
-            async with asyncio.timeout(PATIENCE):
-                await connection.close()
-            assert not connection.is_open
-            assert caller.ended.is_set()
+    async with ScriptedRelay(Script(hang)) as relay, call(relay) as (connection, caller):
+        send(connection, a_flight())
+        await relay.wait_events(1, PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await connection.close()
+        assert not connection.is_open
+        assert caller.ended.is_set()
 
 
 @pytest.mark.req("C9")
@@ -296,7 +295,7 @@ async def test_a_relay_that_answers_pings_is_kept(monkeypatch: pytest.MonkeyPatc
 async def test_a_dial_that_fails_says_how(handshake, code: str, network: bool) -> None:  # type: ignore[no-untyped-def]
     caller = Caller()
     async with ScriptedRelay(Script(handshake=handshake)) as relay:
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, `fault_of` reads it
+        with pytest.raises(Exception) as caught:
             await Connection.dial(Session(f"{relay.url}/", 1.0), caller.on_progress, None, 0.2)
         fault = fault_of(caught.value)
     assert (fault.code, fault.network) == (code, network)
@@ -306,7 +305,7 @@ async def test_a_dial_that_fails_says_how(handshake, code: str, network: bool) -
 @pytest.mark.parametrize("handshake", [hang_up, hang_up_politely])
 async def test_a_relay_that_hangs_up_at_the_handshake(handshake) -> None:  # type: ignore[no-untyped-def]
     async with ScriptedRelay(Script(handshake=handshake)) as relay:
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, `fault_of` reads it
+        with pytest.raises(Exception) as caught:
             await Connection.dial(Session(f"{relay.url}/", 1.0), Caller().on_progress, None, 5.0)
     assert not fault_of(caught.value).network, "it is there, so there is a network"
 
@@ -321,6 +320,6 @@ async def test_nobody_there_is_a_refused_connection() -> None:
 async def test_a_relay_without_tls_where_tls_is_asked_for() -> None:
     async with ScriptedRelay(accept) as relay:
         url = relay.url.replace("ws://", "wss://")
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, `fault_of` reads it
+        with pytest.raises(Exception) as caught:
             await Connection.dial(Session(f"{url}/", 1.0), Caller().on_progress, None, 1.0)
     assert fault_of(caught.value).code in ("tls", "timeout", "unreachable")

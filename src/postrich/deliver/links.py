@@ -1,0 +1,118 @@
+"""A lane's sockets to its relay: an anonymous one, and one per account that must say who it is.
+
+Promises: the anonymous socket never AUTHs; an account AUTHs only on its own socket, only where
+the relay demanded it, a signer is at hand and the owner's settings allow it (C3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+
+from postrich.deliver.shared import Shared
+from postrich.errors import SignerError
+from postrich.model.delivery import Flight, Outcome, Verdict
+from postrich.model.event import Event, make_draft
+from postrich.rules.session import AuthRequest, Session
+from postrich.wire.connection import Connection
+
+AUTH_KIND = 22242
+MAX_IDENTITIES = 8
+
+
+class Links:
+    """The sockets by identity; None is the anonymous one."""
+
+    def __init__(self, shared: Shared, url: str, on_progress: Callable[[Connection], None]) -> None:
+        self._shared = shared
+        self._url = url
+        self._on_progress = on_progress
+        self._dialling: asyncio.Task[Connection] | None = None
+        self.open: dict[str | None, Connection] = {}
+        self.identities: set[str] = set()
+
+    @property
+    def load(self) -> int:
+        """Events that await their outcome, on all sockets."""
+        return sum(link.session.load for link in self.open.values())
+
+    def of(self, flight: Flight) -> Connection | None:
+        """The socket for an event, if it is open."""
+        return self.open.get(self.identity_of(flight))
+
+    def identity_of(self, flight: Flight) -> str | None:
+        pubkey = flight.parcel.pubkey
+        return pubkey if pubkey in self.identities else None
+
+    async def dial(self, identity: str | None) -> None:
+        """Open a socket; raises what went wrong, or `CancelledError` where `cancel` was called."""
+        if len(self.open) > MAX_IDENTITIES:
+            await self._close_one()
+        settings = self._shared.settings
+        session = Session(self._url, settings.timeout, identity)
+        authenticator = functools.partial(self._authenticate, identity) if identity else None
+        self._dialling = asyncio.get_running_loop().create_task(
+            Connection.dial(session, self._on_progress, authenticator, settings.connect_timeout)
+        )
+        try:
+            self.open[identity] = await self._dialling
+        finally:
+            self._dialling = None
+
+    def cancel(self) -> None:
+        """Give up a dial that is under way."""
+        if self._dialling is not None:
+            self._dialling.cancel()
+
+    def flush(self) -> None:
+        for link in self.open.values():
+            link.flush()
+
+    def lost(self, link: Connection) -> bool:
+        """A socket ended; False where that was known already."""
+        known = [identity for identity, found in self.open.items() if found is link]
+        for identity in known:
+            del self.open[identity]
+        return bool(known)
+
+    async def hang_up(self) -> list[Flight]:
+        """Close all; what was in flight is simply still due, and no attempt burnt (B8)."""
+        links, self.open = self.open, {}
+        dropped = [flight for link in links.values() for flight in link.session.abandon()]
+        for link in links.values():
+            await link.close()
+        return dropped
+
+    async def _close_one(self) -> None:
+        for identity, link in list(self.open.items()):
+            if not link.session.load:
+                await self.open.pop(identity).close()
+                return
+
+    def authenticate_as(self, flight: Flight) -> bool:
+        """The relay demands AUTH for this event: from now on its author has a socket."""
+        if not self._may_authenticate(flight):
+            return False
+        self.identities.add(flight.parcel.pubkey)
+        return True
+
+    def _may_authenticate(self, flight: Flight) -> bool:
+        return (
+            self._shared.settings.auth != "never" and flight.parcel.pubkey in self._shared.signers
+        )
+
+    def why_not(self, flight: Flight, verdict: Verdict) -> Verdict:
+        """What becomes of an event whose author may not or cannot AUTH."""
+        reason = "your settings forbid it"
+        if self._shared.settings.auth != "never":
+            reason = f"no key of {flight.parcel.pubkey[:8]}… is at hand"
+        return Verdict(Outcome.PARKED, "auth-required", f"{verdict.text} — but {reason}")
+
+    async def _authenticate(self, identity: str, request: AuthRequest) -> Event | Verdict:
+        tags = (("relay", request.relay), ("challenge", request.challenge))
+        draft = make_draft(identity, self._shared.clock.now() // 1000, AUTH_KIND, tags)
+        try:
+            return await self._shared.signers.sign(draft)
+        except SignerError as problem:
+            return Verdict(Outcome.PARKED, "auth-required", f"AUTH was not signed: {problem}")
