@@ -6,12 +6,14 @@ import enum
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from postrich.rules.lifecycle import DELIVERY_MOVES, JOB_MOVES
 
 ROOT = Path(__file__).parent.parent
+S = TypeVar("S", bound=enum.StrEnum)
 ARROW = re.compile(r"^    (\w+) --> (\w+)$", re.MULTILINE)
 
 
@@ -22,7 +24,7 @@ def drawn(number: int) -> set[tuple[str, str]]:
     return set(ARROW.findall(diagrams[number]))
 
 
-def moves(table: Mapping[enum.StrEnum, frozenset[enum.StrEnum]]) -> set[tuple[str, str]]:
+def moves(table: Mapping[S, frozenset[S]]) -> set[tuple[str, str]]:
     return {
         (old.value.replace("-", "_"), new.value.replace("-", "_"))
         for old, news in table.items()

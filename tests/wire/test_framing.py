@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from postrich.wire.framing import BURST, LONGEST, is_burst, pack
@@ -19,7 +19,9 @@ def read_frames(data: bytes) -> list[bytes]:
     protocol.parser = protocol.parse()
     next(protocol.parser)
     protocol.receive_data(data)
-    return [frame.data for frame in protocol.events_received() if frame.opcode is Opcode.TEXT]
+    frames = [event for event in protocol.events_received() if isinstance(event, Frame)]
+    assert all(frame.opcode is Opcode.TEXT for frame in frames)
+    return [bytes(frame.data) for frame in frames]
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=12))

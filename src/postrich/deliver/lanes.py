@@ -142,7 +142,7 @@ class Lane(Loop):
 
     def ask_to_stop(self) -> None:
         super().ask_to_stop()
-        self._links.cancel()
+        self._links.leave()
 
     async def _hear_out(self) -> None:
         """An orderly end burns no attempt: answers that are on their way still count (B8)."""
@@ -202,14 +202,9 @@ class Lane(Loop):
         return True
 
     async def _dial(self, identity: str | None) -> bool:
-        if self._stopping:
-            return False
         try:
-            await self._links.dial(identity)
-        except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-            return False
+            if not await self._links.dial(identity):
+                return False
         except Exception as problem:  # noqa: BLE001 - every fault of dialling is the relay's
             self._on_unreachable(fault_of(problem))
             return False

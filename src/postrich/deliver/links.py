@@ -29,6 +29,7 @@ class Links:
         self._url = url
         self._on_progress = on_progress
         self._dialling: asyncio.Task[Connection] | None = None
+        self._leaving = False
         self.open: dict[str | None, Connection] = {}
         self.identities: set[str] = set()
 
@@ -45,8 +46,10 @@ class Links:
         pubkey = flight.parcel.pubkey
         return pubkey if pubkey in self.identities else None
 
-    async def dial(self, identity: str | None) -> None:
-        """Open a socket; raises what went wrong, or `CancelledError` where `cancel` was called."""
+    async def dial(self, identity: str | None) -> bool:
+        """Open a socket; raises what went wrong. False: we leave, and dial no more."""
+        if self._leaving:
+            return False
         if len(self.open) > MAX_IDENTITIES:
             await self._close_one()
         settings = self._shared.settings
@@ -57,11 +60,17 @@ class Links:
         )
         try:
             self.open[identity] = await self._dialling
+        except asyncio.CancelledError:
+            if self._leaving:
+                return False
+            raise
         finally:
             self._dialling = None
+        return True
 
-    def cancel(self) -> None:
-        """Give up a dial that is under way."""
+    def leave(self) -> None:
+        """Give up a dial that is under way, and begin none."""
+        self._leaving = True
         if self._dialling is not None:
             self._dialling.cancel()
 
