@@ -154,7 +154,7 @@ async def test_bad_input_is_refused_with_a_reason_and_not_kept(
 async def test_every_form_of_a_good_event_is_the_same_job(tmp_path: Path) -> None:
     event = make_event(KEY, content="é \u2028 \U0001f9a4", tags=[("t", "ö")])
     plain = json.dumps(event, ensure_ascii=False)
-    forms = [
+    forms: list[Any] = [
         event,
         plain,
         plain.encode(),
@@ -179,7 +179,7 @@ async def test_every_form_of_a_draft_is_the_same_job(tmp_path: Path) -> None:
         "content": "draft",
     }
     with_id = {**fields, "id": draft.id}
-    forms = [draft, fields, with_id, json.dumps(fields), json.dumps(with_id).encode()]
+    forms: list[Any] = [draft, fields, with_id, json.dumps(fields), json.dumps(with_id).encode()]
     async with outbox_at(tmp_path, NOWHERE, deliver=False) as outbox:
         handles = [await outbox.publish(form) for form in forms]
         assert {handle.event_id for handle in handles} == {draft.id}
@@ -407,9 +407,8 @@ async def test_a_job_lives_no_longer_than_its_event(tmp_path: Path) -> None:
 @pytest.mark.req("A1")
 async def test_what_was_accepted_is_on_disk(tmp_path: Path) -> None:
     """No word to the first outbox: the second one reads the file as it is."""
-    async with ScriptedRelay(accept) as relay:
-        async with outbox_at(tmp_path, relay, deliver=False) as outbox:
-            await outbox.publish(make_event(content="durable"))
-            async with outbox_at(tmp_path, relay) as other:
-                await other.drained(PATIENCE)
+    async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay, deliver=False) as outbox:
+        await outbox.publish(make_event(content="durable"))
+        async with outbox_at(tmp_path, relay) as other:
+            await other.drained(PATIENCE)
     assert contents(relay.events) == ["durable"]

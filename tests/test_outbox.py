@@ -451,11 +451,16 @@ async def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
 async def test_a_body_that_fails_still_closes_the_outbox(tmp_path: Path) -> None:
     async with ScriptedRelay(accept) as relay:
         with pytest.raises(ZeroDivisionError):
-            async with outbox_at(tmp_path, relay) as outbox:
-                handle = await outbox.publish(make_event())
-                raise ZeroDivisionError
+            await _publish_and_fail(tmp_path, relay)
         async with outbox_at(tmp_path, relay) as outbox:
-            await outbox.wait(handle.id, PATIENCE)
+            (job,) = await outbox.jobs()
+            await outbox.wait(job.id, PATIENCE)
+
+
+async def _publish_and_fail(folder: Path, relay: ScriptedRelay) -> None:
+    async with outbox_at(folder, relay) as outbox:
+        await outbox.publish(make_event())
+        raise ZeroDivisionError
 
 
 async def test_a_start_that_fails_closes_the_store(
@@ -606,8 +611,8 @@ async def test_publish_to_relays_refuses_what_must_not_go() -> None:
     forged = parse_event(json.dumps({**make_event(KEY), "sig": "0" * 128}))
     with pytest.raises(InvalidEvent, match="not the author's"):
         await publish_to_relays(forged, ["ws://127.0.0.1:9"])
+    seal = parse_event(json.dumps(make_event(KEY, kind=13)))
     with pytest.raises(RefusedKind):
-        seal = parse_event(json.dumps(make_event(KEY, kind=13)))
         await publish_to_relays(seal, ["ws://127.0.0.1:9"])
     with pytest.raises(BadSetting, match="no relay"):
         await publish_to_relays(event, [])

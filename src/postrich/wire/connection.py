@@ -121,10 +121,15 @@ class Connection(picows.WSListener):
         if self.is_open:
             self._transport.send_close(picows.WSCloseCode.OK, b"")
             self._transport.disconnect(graceful=True)
-            if self._watch is not None:
-                await asyncio.wait((self._watch,), timeout=CLOSE_TIMEOUT)
+            await self._outlived()
             self._transport.disconnect(graceful=False)
+        await self._outlived()
         self._end()
+
+    async def _outlived(self) -> None:
+        """Wait until the socket is really closed, but not for long."""
+        if self._watch is not None:
+            await asyncio.wait((self._watch,), timeout=CLOSE_TIMEOUT)
 
     # -- picows calls these ------------------------------------------------------------------
 
