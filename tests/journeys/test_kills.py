@@ -154,8 +154,19 @@ async def check_relays(urls: list[str], jobs: dict[int, Job]) -> None:
 @pytest.mark.req("A1", "A2", "A9", "B8", "C9")
 @pytest.mark.timeout(600)
 async def test_nothing_is_lost_or_doubled_by_sixty_kills(tmp_path: Path) -> None:
-    chance = random.Random(int(os.environ.get("POSTRICH_SEED", "20260705")))
-    items = make_items(KILLS * ITEMS_PER_KILL)
+    await kill_again_and_again(tmp_path, KILLS, int(os.environ.get("POSTRICH_SEED", "20260705")))
+
+
+@pytest.mark.soak
+async def test_nothing_is_lost_or_doubled_by_six_hundred_kills(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 30)
+    sys.stderr.write(f"seed {seed}\n")
+    await kill_again_and_again(tmp_path, 10 * KILLS, seed)
+
+
+async def kill_again_and_again(tmp_path: Path, kills: int, seed: int) -> None:
+    chance = random.Random(seed)
+    items = make_items(kills * ITEMS_PER_KILL)
     handed = tmp_path / "items.jsonl"
     handed.write_text("\n".join(json.dumps(item) for item in items))
     store, ledger = tmp_path / "outbox.db", tmp_path / "ledger.jsonl"
@@ -164,13 +175,13 @@ async def test_nothing_is_lost_or_doubled_by_sixty_kills(tmp_path: Path) -> None
         async with ScriptedRelay(script) as moody:
             urls = [first.url, second.url, moody.url]
             arguments = [str(store), str(handed), str(ledger), *urls]
-            grown = [await life(arguments, chance, ledger) for _ in range(KILLS)]
+            grown = [await life(arguments, chance, ledger) for _ in range(kills)]
             last = await start_worker(arguments)
             assert await last.wait() == 0
             jobs, told = await stories(store)
             await check_relays([first.url, second.url], jobs)
             held = set(moody.stored)
-    assert sum(growth > 0 for growth in grown) > KILLS / 2, "too few kills hit a worker at work"
+    assert sum(growth > 0 for growth in grown) > kills / 2, "too few kills hit a worker at work"
     assert len(jobs) == len(items)
     assert held == {job.event_id for job in jobs.values()}
     for number, job in jobs.items():
