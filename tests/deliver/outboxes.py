@@ -40,11 +40,15 @@ class SteadyClock(SystemClock):
 
 
 class JumpingClock(SteadyClock):
-    """A clock whose monotonic time a test can put forward."""
+    """A clock whose times a test can put forward: the monotonic one, and that on the wall."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ahead = 0.0
+        self.wall_ahead = 0.0
+
+    def now(self) -> int:
+        return super().now() + round(self.wall_ahead * 1000)
 
     def tick(self) -> float:
         return time.monotonic() + self.ahead

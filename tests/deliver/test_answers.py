@@ -11,7 +11,10 @@ from postrich.model.delivery import DeliveryState
 from postrich.rules.replies import SILENCE_LIMIT, UNEXPLAINED_LIMIT
 from tests.deliver.outboxes import (
     PATIENCE,
+    JumpingClock,
+    contents,
     hear_delivery,
+    lane_of,
     outbox_at,
     some_notes,
     the_delivery,
@@ -244,6 +247,46 @@ async def test_what_is_too_old_when_its_turn_comes_is_not_sent(tmp_path: Path) -
     assert ended.error is not None
     assert ended.error.code == "EXPIRED"
     assert second.event_id not in {event["id"] for event in relay.events}
+
+
+@pytest.mark.req("B9")
+async def test_what_a_lane_holds_past_its_lifetime_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the lifeline has not ended it yet."""
+    gate, clock = Gate(accept), JumpingClock()
+    brief = RetryPolicy("brief", delays=(0.01,), lifetime=60.0)
+    async with (
+        ScriptedRelay(gate) as relay,
+        outbox_at(tmp_path, relay, window=1, clock=clock) as outbox,
+    ):
+
+        async def do_nothing() -> None:
+            pass
+
+        monkeypatch.setattr(outbox._lifeline, "end_the_old", do_nothing)
+        first = await outbox.publish(make_event(content="first"))
+        await relay.wait_events(1, PATIENCE)
+        second = await outbox.publish(make_event(content="second"), policy=brief)
+        clock.wall_ahead += 120
+        gate.open()
+        await first.published(PATIENCE)
+        ended = await second.settled(PATIENCE)
+        await (await outbox.publish(make_event(content="third"))).published(PATIENCE)
+    assert ended.state is JobState.FAILED
+    assert ended.error is not None
+    assert (ended.error.code, ended.publish_attempts) == ("EXPIRED", 0)
+    assert contents(relay.events) == ["first", "third"]
+
+
+@pytest.mark.req("C2")
+async def test_a_notice_out_of_the_blue_means_nothing(tmp_path: Path) -> None:
+    async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay) as outbox:
+        await (await outbox.publish(make_event())).published(PATIENCE)
+        await relay.broadcast("NOTICE", "rate limited: message too large")
+        job = await (await outbox.publish(make_event())).published(PATIENCE)
+        assert lane_of(outbox, relay).pace.resume_at == 0
+    assert job.publish_attempts == 1
 
 
 @pytest.mark.parametrize("behaviour", [empty_id, question_mark_id])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from postrich import JobState, RetryPolicy
@@ -129,6 +130,25 @@ async def test_a_relay_that_lost_its_lane_is_still_left_alone_for_a_while(tmp_pa
         for lane in outbox._fleet.lanes.values():
             if lane.destination.url != f"{alive.url}/":
                 assert lane.breaker.failures >= 1
+
+
+@pytest.mark.parametrize("lanes", [1, 256])
+@pytest.mark.req("B6", "B10")
+async def test_a_retry_by_hand_tries_a_relay_that_is_left_alone(tmp_path: Path, lanes: int) -> None:
+    """Whether the relay has a lane now, or lost it to another relay."""
+    dead = ScriptedRelay(accept)
+    async with ScriptedRelay(accept) as alive, outbox_at(tmp_path, lanes=lanes) as outbox:
+        with outbox.watch() as notices:
+            handle = await outbox.publish(make_event(), relays=[dead.url])
+            await hear_breaker(notices, "open")
+        lane = lane_of(outbox, dead)
+        patient = msgspec.structs.replace(lane.breaker, until=lane.breaker.until + 3600)
+        lane.breaker = patient
+        await (await outbox.publish(make_event(), relays=[alive.url])).published(PATIENCE)
+        assert len(outbox.lanes()) == min(lanes, 2)
+        async with dead:
+            await handle.retry()
+            await handle.published(PATIENCE)
 
 
 @pytest.mark.req("B9", "G4")

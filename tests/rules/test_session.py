@@ -502,6 +502,22 @@ def test_after_a_refused_auth_others_may_go_without_and_we_do_not_ask_again() ->
 
 
 @pytest.mark.req("C3")
+def test_a_refusal_from_before_the_auth_is_answered_by_sending_again() -> None:
+    talk = Talk(identity=ME)
+    (one,) = talk.publish(1)  # on its way before the challenge came
+    talk.hear("AUTH", "challenge")
+    auth = talk.sign()
+    talk.said()
+    talk.now += 1
+    talk.hear("OK", auth, True, "")
+    talk.answer(one, False, ASKS)
+    assert talk.sent_events() == [1]
+    assert talk.asked_to_sign() is None
+    talk.answer(one)
+    assert talk.results() == [(1, DELIVERED, "ok")]
+
+
+@pytest.mark.req("C3")
 def test_restricted_after_auth_is_final() -> None:
     talk = Talk(identity=ME)
     (one,) = talk.publish(1)

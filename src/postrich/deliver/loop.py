@@ -6,6 +6,7 @@ pass says so; stopping waits for the pass under way.
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import logging
 
@@ -20,7 +21,7 @@ class Done(Exception):
     """A pass raises this to end its loop: its work is over."""
 
 
-class Loop:
+class Loop(abc.ABC):
     """Calls `pass_once` again and again: when woken, and after the time it returned."""
 
     name = "loop"
@@ -30,11 +31,11 @@ class Loop:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
+    @abc.abstractmethod
     async def pass_once(self) -> float | None:
         """Do what is due now; returns the seconds until the next pass, None: when woken."""
-        raise NotImplementedError  # pragma: no cover - every loop has its own
 
-    async def finish(self) -> None:
+    async def finish(self) -> None:  # noqa: B027 - most loops leave nothing behind
         """Called once after the last pass."""
 
     def start(self) -> None:
