@@ -502,6 +502,17 @@ def test_after_a_refused_auth_others_may_go_without_and_we_do_not_ask_again() ->
 
 
 @pytest.mark.req("C3")
+def test_a_demand_that_names_no_event_is_meant_for_all_of_them() -> None:
+    talk = Talk()
+    talk.hear("AUTH", "challenge")
+    one, _ = talk.publish(1, 2)
+    talk.hear("OK", "", False, "restricted: permission denied")
+    assert talk.results() == [(1, AUTHENTICATE, "restricted"), (2, AUTHENTICATE, "restricted")]
+    talk.answer(one)  # it was not about this one
+    assert talk.results() == [(1, DELIVERED, "late")]
+
+
+@pytest.mark.req("C3")
 def test_a_refusal_from_before_the_auth_is_answered_by_sending_again() -> None:
     talk = Talk(identity=ME)
     (one,) = talk.publish(1)  # on its way before the challenge came
