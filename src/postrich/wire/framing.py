@@ -7,9 +7,13 @@ RFC 6455 text frames of a client, each masked with fresh random bytes.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # no compiled wheel for this platform: slower, and as right
+    from websockets.utils import apply_mask
 
 #: From so many messages on, one write is worth it; longer messages go their own way.
 BURST = 4
@@ -32,19 +36,5 @@ def pack(messages: Sequence[bytes]) -> bytes:
         mask = masks[4 * index : 4 * index + 4]
         size = len(message)
         head = bytes((_TEXT, _MASKED | size)) if size < 126 else _LONG + size.to_bytes(2, "big")
-        parts += (head, mask, _masked(message, size, mask))
+        parts += (head, mask, apply_mask(message, mask))
     return b"".join(parts)
-
-
-def _masked(message: bytes, size: int, mask: bytes) -> bytes:
-    """The message XOR the mask, over and over: as one long number, the quick way in Python."""
-    words = (size + 3) // 4
-    key = int.from_bytes(mask, "little") * _ones(words)
-    number = int.from_bytes(message, "little") ^ key
-    return number.to_bytes(4 * words, "little")[:size]
-
-
-@functools.lru_cache(1024)
-def _ones(words: int) -> int:
-    """1 in each of so many 32-bit words: times a mask, the mask in each."""
-    return int.from_bytes(b"\x01\x00\x00\x00" * words, "little")
