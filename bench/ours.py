@@ -20,6 +20,7 @@ import msgspec
 import uvloop
 
 from postrich.config import Settings
+from postrich.doors.cli.outset import tune
 from postrich.model.delivery import Target
 from postrich.model.event import Event, is_signed, parse_event
 from postrich.model.job import JobFilter, NewJob
@@ -169,7 +170,7 @@ TASKS = {task.__name__: task for task in (fanout, accept, verify, fill, waiting)
 
 
 def main() -> None:
-    gc.set_threshold(50_000, 20, 100)  # as the command line does
+    tune()
     task: Coroutine[Any, Any, dict[str, Any]] = TASKS[sys.argv[1]](*sys.argv[2:])
     print(msgspec.json.encode(uvloop.run(task)).decode())
 

@@ -138,7 +138,7 @@ def open_writer(path: str) -> Database:
             check_file(database, path)
             use_wal(database)
             database.pragma("synchronous", "full")
-            database.pragma("wal_autocheckpoint", 4000)
+            database.pragma("wal_autocheckpoint", 10_000)
             database.pragma("cache_size", -32_768)
             database.pragma("temp_store", "memory")
             upgrade(database)
