@@ -21,6 +21,7 @@ from postrich import (
     JobFilter,
     JobState,
     Outbox,
+    QueueStatus,
     RetryPolicy,
     SecretSigner,
     Settings,
@@ -58,6 +59,8 @@ from tests.deliver.outboxes import (
     all_settled,
     hear,
     hear_delivery,
+    heard_so_far,
+    one_pass,
     outbox_at,
     some_notes,
 )
@@ -322,6 +325,28 @@ async def test_a_queue_that_empties_at_once_tells_it_too(tmp_path: Path) -> None
                 handle = await outbox.publish(make_event())
                 await handle.published(PATIENCE)
                 await hear(notices, QueueSyncComplete)
+
+
+@pytest.mark.req("A12")
+async def test_a_queue_that_was_never_seen_full_tells_its_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay) as outbox:
+        empty = await outbox.status()
+
+        async def always_empty() -> QueueStatus:
+            return empty
+
+        monkeypatch.setattr(outbox._store, "status", always_empty)
+        with outbox.watch() as notices:
+            await hear(notices, QueueStatusChanged)
+            await outbox.publish(make_event())
+            await hear(notices, QueueSyncComplete)
+            at = datetime.now(UTC) + timedelta(days=1)
+            await outbox.publish(make_event(), at=at)
+            await hear(notices, JobAccepted)
+            await one_pass(outbox._status)
+            assert not [n for n in heard_so_far(notices) if isinstance(n, QueueSyncComplete)]
 
 
 @pytest.mark.req("A12")

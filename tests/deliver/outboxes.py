@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
+
 from postrich import Handle, Outbox, RetryPolicy, Settings
 from postrich.clock import Clock, SystemClock
 from postrich.deliver.lanes import Lane
@@ -142,6 +144,15 @@ def lane_of(outbox: Outbox, relay: ScriptedRelay | str) -> Lane:
     url = relay if isinstance(relay, str) else relay.url
     lanes = {lane.destination.url: lane for lane in outbox.lanes()}
     return lanes[f"{url}/"]
+
+
+def steal_leases(path: Path) -> None:
+    """Another worker takes every lane, as after a pause of ours that outlasted the lease."""
+    with apsw.Connection(str(path)) as database:
+        database.set_busy_timeout(10_000)
+        database.execute(
+            "UPDATE leases SET owner = 'another', epoch = epoch + 1, lease_until = 9e15"
+        )
 
 
 async def until(condition: Callable[[], bool]) -> None:

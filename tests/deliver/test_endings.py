@@ -23,6 +23,7 @@ from tests.deliver.outboxes import (
     lane_of,
     outbox_at,
     some_notes,
+    steal_leases,
     the_delivery,
     until,
 )
@@ -105,15 +106,6 @@ class Sleeper:
     async def sign(self, draft: Any) -> Any:
         self.asked.set()
         await asyncio.Event().wait()
-
-
-def steal_leases(path: Path) -> None:
-    """Another worker takes every lane, as after a pause of ours that outlasted the lease."""
-    with apsw.Connection(str(path)) as database:
-        database.set_busy_timeout(10_000)
-        database.execute(
-            "UPDATE leases SET owner = 'another', epoch = epoch + 1, lease_until = 9e15"
-        )
 
 
 def give_leases_back(path: Path) -> None:

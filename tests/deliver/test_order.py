@@ -15,6 +15,8 @@ from tests.deliver.outboxes import (
     JumpingClock,
     all_published,
     contents,
+    lane_of,
+    one_pass,
     outbox_at,
     some_notes,
 )
@@ -65,6 +67,20 @@ async def test_an_urgent_event_overtakes_what_a_slow_relay_has_not_taken_yet(
         await all_published(handles)
         await relay.wait_events(101, PATIENCE)
     assert contents(relay.events)[1] == "urgent"
+
+
+@pytest.mark.req("A10")
+async def test_an_urgent_event_goes_ahead_of_what_was_just_handed_in(tmp_path: Path) -> None:
+    gate = Gate(accept)
+    async with ScriptedRelay(gate) as relay, outbox_at(tmp_path, relay, window=1) as outbox:
+        first = await outbox.publish(make_event(content="first"))
+        await relay.wait_events(1, PATIENCE)
+        await one_pass(lane_of(outbox, relay))  # it has looked: nothing else is due
+        handles = [first, *await outbox.publish_batch(some_notes(3))]
+        handles.append(await outbox.publish(make_event(content="urgent"), priority=Priority.URGENT))
+        gate.open()
+        await all_published(handles)
+    assert contents(relay.events) == ["first", "urgent", "note 0", "note 1", "note 2"]
 
 
 @pytest.mark.req("B9")

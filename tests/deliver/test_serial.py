@@ -12,10 +12,12 @@ from tests.deliver.outboxes import (
     PATIENCE,
     all_settled,
     hear_delivery,
+    lane_for,
     lane_of,
     one_pass,
     outbox_at,
     some_notes,
+    steal_leases,
 )
 from tests.relays.conversation import Client
 from tests.relays.events import Event, make_event
@@ -88,6 +90,33 @@ async def test_a_late_ok_does_not_let_a_second_job_in(tmp_path: Path) -> None:
         await all_settled([handle, other])
 
 
+async def test_a_late_ok_of_one_job_does_not_end_the_flight_of_another(tmp_path: Path) -> None:
+    """Job 1 timed out, job 2 is in flight to the same relay when job 1's late OK comes."""
+    first, second, third = some_notes(3)
+    slow, slower = Gate(accept), Gate(accept)
+    script = choose(lambda e: slow if e["id"] == first["id"] else slower)
+    async with (
+        ScriptedRelay(script) as one,
+        ScriptedRelay(accept) as two,
+        outbox_at(tmp_path, serial=True, timeout=0.2, policy="slow") as outbox,
+    ):
+        handles = [await outbox.publish(first, relays=[one.url])]
+        await one.wait_events(1, PATIENCE)
+        handles.append(await outbox.publish(second, relays=[one.url]))
+        await one.wait_events(2, PATIENCE)
+        for link in lane_of(outbox, one)._links.open.values():
+            link.session.timeout = 60
+        handles.append(await outbox.publish(third, relays=[two.url]))
+        lane = await lane_for(outbox, two)
+        with outbox.watch() as notices:
+            slow.open()
+            await hear_delivery(notices, DeliveryState.DELIVERED, "late")
+        await one_pass(lane)
+        assert not two.events, "job 2 has no answer yet"
+        slower.open()
+        await all_settled(handles)
+
+
 async def test_a_lost_lease_does_not_keep_the_gate_shut(tmp_path: Path) -> None:
     gate = Gate(accept)
     async with (
@@ -98,6 +127,7 @@ async def test_a_lost_lease_does_not_keep_the_gate_shut(tmp_path: Path) -> None:
         await outbox.publish(make_event(), relays=[one.url])
         await one.wait_events(1, PATIENCE)
         lane = lane_of(outbox, one)
+        steal_leases(tmp_path / "outbox.db")
         lane._results.lease_lost = True
         lane.wake()
         await (await outbox.publish(make_event(), relays=[two.url])).published(PATIENCE)
