@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -123,6 +124,14 @@ async def test_a_relay_that_lost_its_lane_is_still_left_alone_for_a_while(
         ScriptedRelay(accept) as alive,
         outbox_at(tmp_path, lanes=2) as outbox,
     ):
+        opened: list[str] = []
+        take_lease = outbox._store.take_lease
+
+        async def note(name: str, *args: Any) -> Any:
+            opened.append(name)
+            return await take_lease(name, *args)
+
+        monkeypatch.setattr(outbox._store, "take_lease", note)
         for relay in (one, two, three):
             await outbox.publish(make_event(), relays=[relay.url])
         for relay in (one, two, three):
@@ -131,6 +140,7 @@ async def test_a_relay_that_lost_its_lane_is_still_left_alone_for_a_while(
             note = make_event(content=str(number))
             await (await outbox.publish(note, relays=[alive.url])).published(PATIENCE)
         assert [relay.connections for relay in (one, two, three)] == [1, 1, 1]
+        assert len([name for name in opened if name.startswith("relay:")]) == 4
 
 
 @pytest.mark.parametrize("lanes", [1, 256])

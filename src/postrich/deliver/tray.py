@@ -92,9 +92,6 @@ class Tray:
         if not claimed:
             return []
         parcels = await shared.parcels.get([job for job, _ in claimed], now)
-        if small != (SMALL_BYTES if shared.metered else None):
-            self.more_due = True
-            return []
         meanwhile, taken_at = self._meanwhile or (), self.claimed_at
         return [
             Flight(parcels[job], attempts, taken_at)
