@@ -137,8 +137,8 @@ async def test_a_relay_that_lost_its_lane_is_still_left_alone_for_a_while(
         for relay in (one, two, three):
             await relay.wait_connections(1, PATIENCE)
         for number in range(20):
-            note = make_event(content=str(number))
-            await (await outbox.publish(note, relays=[alive.url])).published(PATIENCE)
+            event = make_event(content=str(number))
+            await (await outbox.publish(event, relays=[alive.url])).published(PATIENCE)
         assert [relay.connections for relay in (one, two, three)] == [1, 1, 1]
         assert len([name for name in opened if name.startswith("relay:")]) == 4
 
