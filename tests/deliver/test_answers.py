@@ -15,6 +15,7 @@ from tests.deliver.outboxes import (
     contents,
     hear_delivery,
     lane_of,
+    one_pass,
     outbox_at,
     some_notes,
     the_delivery,
@@ -253,7 +254,7 @@ async def test_what_is_too_old_when_its_turn_comes_is_not_sent(tmp_path: Path) -
 async def test_what_a_lane_holds_past_its_lifetime_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where the lifeline has not ended it yet."""
+    """Even where the lifeline, whose affair that is, has not ended it yet."""
     gate, clock = Gate(accept), JumpingClock()
     brief = RetryPolicy("brief", delays=(0.01,), lifetime=60.0)
     async with (
@@ -264,6 +265,7 @@ async def test_what_a_lane_holds_past_its_lifetime_is_not_sent(
         async def do_nothing() -> None:
             pass
 
+        end_the_old = outbox._lifeline.end_the_old
         monkeypatch.setattr(outbox._lifeline, "end_the_old", do_nothing)
         first = await outbox.publish(make_event(content="first"))
         await relay.wait_events(1, PATIENCE)
@@ -271,12 +273,32 @@ async def test_what_a_lane_holds_past_its_lifetime_is_not_sent(
         clock.wall_ahead += 120
         gate.open()
         await first.published(PATIENCE)
-        ended = await second.settled(PATIENCE)
         await (await outbox.publish(make_event(content="third"))).published(PATIENCE)
+        await one_pass(lane_of(outbox, relay))
+        await end_the_old()
+        ended = await second.settled(PATIENCE)
     assert ended.state is JobState.FAILED
     assert ended.error is not None
     assert (ended.error.code, ended.publish_attempts) == ("EXPIRED", 0)
     assert contents(relay.events) == ["first", "third"]
+
+
+@pytest.mark.req("B9", "C9")
+async def test_what_was_tried_and_never_answered_ends_unknown_not_failed(tmp_path: Path) -> None:
+    """Whoever finds that its time is over, the lane that holds it or the lifeline."""
+    clock = JumpingClock()
+    brief = RetryPolicy("brief", delays=(0.01,), lifetime=60.0)
+    async with (
+        ScriptedRelay(Script(silent, ignore_request)) as relay,
+        outbox_at(tmp_path, relay, timeout=0.1, clock=clock) as outbox,
+    ):
+        with outbox.watch() as notices:
+            handle = await outbox.publish(make_event(), policy=brief)
+            await hear_delivery(notices, DeliveryState.WAITING, "timeout")
+        clock.wall_ahead += 120
+        ended = await handle.settled(PATIENCE)
+    assert ended.deliveries[0].state is DeliveryState.UNKNOWN
+    assert ended.deliveries[0].code == "expired"
 
 
 @pytest.mark.req("C2")

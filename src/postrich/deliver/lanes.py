@@ -40,8 +40,6 @@ from postrich.wire.connection import Connection
 
 log = logging.getLogger("postrich.lane")
 
-_EXPIRED = Verdict(Outcome.RETRY, "expired", "lifetime over", burns=False)
-
 
 class Lane(Loop):
     """The lane of one relay, held under a lease."""
@@ -269,7 +267,7 @@ class Lane(Loop):
                 tray.unlinked.append(flight)
                 continue
             if flight.parcel.expires_at <= wall:
-                self._settle(flight, _EXPIRED)
+                tray.put_back((flight,))  # the lifeline ends it, and knows what was tried
                 continue
             if (
                 not link.writable
