@@ -52,6 +52,7 @@ from postrich.observe.notices import (
     QueueStatusChanged,
     QueueSyncComplete,
 )
+from postrich.sign.signer import Signer
 from tests.deliver.outboxes import (
     PATIENCE,
     SLOW,
@@ -612,7 +613,7 @@ async def test_publish_to_relays_says_who_we_are_where_it_is_asked() -> None:
 
 @pytest.mark.req("C1", "C3")
 async def test_publish_to_relays_when_auth_does_not_work_out() -> None:
-    class Shy:
+    class Shy(Signer):
         pubkey = public_key(KEY)
 
         async def sign(self, draft: Draft) -> SignedEvent:

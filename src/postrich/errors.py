@@ -63,6 +63,8 @@ class SignerError(PostrichError):
     """A signer did not sign. `code` is one of the stable codes of requirement A5."""
 
     code = "SIGNER_UNAVAILABLE"
+    #: Asking again changes nothing before a person has acted.
+    needs_person = False
 
 
 class SignerUnavailable(SignerError):
@@ -73,6 +75,14 @@ class SignerRejected(SignerError):
     """The person said no."""
 
     code = "USER_REJECTED"
+    needs_person = True
+
+
+class SignerFault(SignerError):
+    """The signer answered with something else than what it was asked for."""
+
+    code = "SIGNER_FAULT"
+    needs_person = True
 
 
 class SignerTimeout(SignerError):

@@ -27,6 +27,7 @@ from postrich.deliver.fleet import Fleet, this_worker
 from postrich.deliver.lanes import Lane
 from postrich.deliver.lifeline import Lifeline, StatusTeller
 from postrich.deliver.shared import Shared
+from postrich.deliver.signing import SigningDesk
 from postrich.deliver.stager import Stager
 from postrich.errors import BadSetting, CallerError, UnknownJob
 from postrich.model.event import Event
@@ -112,6 +113,9 @@ class Outbox:
         self._intake = Intake(settings, clock, self._signers, store, self._shared.network)
         self._fleet = Fleet(self._shared)
         self._stager = Stager(self._shared, self._fleet)
+        self._desk = SigningDesk(self._shared, self._fleet, self._stager)
+        self._signers.on_came = self._desk.signer_came
+        self._shared.network.on_back.append(self._signers.nudge)
         self._lifeline = Lifeline(self._shared, self._fleet, role)
         self._status = StatusTeller(self._shared)
         self._role = role
@@ -150,20 +154,27 @@ class Outbox:
         if deliver:
             now = self._clock.now()
             await self._store.enlist(this_worker(self._shared.owner, self._role, now))
-            for loop in (self._lifeline, self._fleet, self._stager):
+            for loop in (self._lifeline, self._fleet, self._stager, self._desk):
                 loop.start()
 
     async def _stop(self) -> None:
-        for loop in (self._stager, self._fleet, self._lifeline, self._status):
+        for loop in (self._desk, self._stager, self._fleet, self._lifeline, self._status):
             await loop.stop()
+        await self._signers.close()
         await self._intake.close()
         self.notices.close()
         await self._store.close()
 
     def add_signer(self, signer: Signer) -> None:
-        """A signer is at hand: drafts of its account that wait for it go on."""
+        """A signer is at hand: drafts of its account that wait for it go on (A6).
+
+        It belongs to the outbox now, which closes it at its own end.
+        """
         self._signers.add(signer)
-        self._stager.signer_came(signer.pubkey)
+
+    def remove_signer(self, signer: Signer) -> None:
+        """That signer is asked no more; what waits for it goes on waiting."""
+        self._signers.remove(signer)
 
     # -- handing in --------------------------------------------------------------------------
 
@@ -290,6 +301,7 @@ class Outbox:
         else:
             self._fleet.hint(admission.destinations)
             self._stager.wake()
+            self._desk.wake()
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -390,6 +402,7 @@ class Outbox:
         self._on_changes(changes)
         self._fleet.hint()
         self._stager.wake()
+        self._desk.wake()
         return jobs
 
     # -- the network -------------------------------------------------------------------------

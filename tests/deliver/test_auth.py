@@ -13,6 +13,7 @@ from postrich.errors import SignerRejected
 from postrich.model.delivery import DeliveryState
 from postrich.model.event import Draft
 from postrich.model.event import Event as SignedEvent
+from postrich.sign.signer import Signer
 from tests.deliver.outboxes import (
     PATIENCE,
     all_published,
@@ -90,17 +91,17 @@ async def test_events_of_strangers_go_by_the_anonymous_socket(tmp_path: Path) ->
     assert not anonymous.auths
 
 
-async def test_without_the_key_it_is_parked_with_the_reason(tmp_path: Path) -> None:
+@pytest.mark.req("A6")
+async def test_without_the_key_it_is_parked_until_the_key_comes(tmp_path: Path) -> None:
     script = require_auth("with")
     async with ScriptedRelay(script) as relay, outbox_at(tmp_path, relay) as outbox:
         handle = await outbox.publish(make_event(ALICE))
         job = await handle.settled(PATIENCE)
         assert job.state is JobState.PARKED
-        assert job.deliveries[0].code == "auth-required"
+        assert job.deliveries[0].code == "signer"
         assert f"no key of {public_key(ALICE)[:8]}… is at hand" in job.deliveries[0].detail
         assert not relay.auths
         outbox.add_signer(SecretSigner(ALICE))
-        await handle.retry()
         await handle.published(PATIENCE)
 
 
@@ -298,7 +299,7 @@ async def test_a_socket_that_ends_during_auth_burns_nothing(tmp_path: Path) -> N
     assert job.publish_attempts == 1
 
 
-class Shy:
+class Shy(Signer):
     """A signer that says no to AUTH."""
 
     def __init__(self, secret: bytes) -> None:

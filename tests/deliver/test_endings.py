@@ -14,6 +14,7 @@ from postrich import JobState, Outbox, SecretSigner
 from postrich.deliver.fleet import is_dead
 from postrich.errors import StoreError, StoreFull
 from postrich.model.delivery import DeliveryState
+from postrich.sign.signer import Signer
 from postrich.store.port import WorkerInfo
 from tests.deliver.outboxes import (
     PATIENCE,
@@ -92,7 +93,7 @@ async def test_a_signer_that_does_not_answer_does_not_hold_up_the_end(tmp_path: 
             assert (job.state, job.sign_attempts) == (JobState.PENDING_SIGN, 0)
 
 
-class Sleeper:
+class Sleeper(Signer):
     """A signer that never answers."""
 
     def __init__(self) -> None:

@@ -21,12 +21,12 @@ from postrich.errors import (
 from postrich.model.event import Draft, Event
 from postrich.model.job import Phase
 from postrich.observe.notices import JobChanged
+from postrich.sign.signer import Signer
 from tests.deliver.outboxes import (
     PATIENCE,
     all_published,
     hear,
     outbox_at,
-    until,
 )
 from tests.relays.events import is_valid, make_event, public_key
 from tests.relays.scripted import ScriptedRelay
@@ -35,7 +35,7 @@ from tests.relays.scripts import accept
 ALICE, BOB = os.urandom(32), os.urandom(32)
 
 
-class Moody:
+class Moody(Signer):
     """A signer that does what it was told to do, then signs."""
 
     def __init__(self, secret: bytes, *moods: Any) -> None:
@@ -155,7 +155,7 @@ async def test_a_signer_that_does_not_answer_in_time_is_asked_again(tmp_path: Pa
 
 @pytest.mark.req("A5", "A7", "B9")
 async def test_a_job_whose_signer_never_comes_ends_with_its_lifetime(tmp_path: Path) -> None:
-    brief = RetryPolicy("brief", delays=(0.05,), lifetime=0.3)
+    brief = RetryPolicy("brief", delays=(0.05,), lifetime=1.8)
     async with (
         ScriptedRelay(accept) as relay,
         outbox_at(tmp_path, relay, lease=0.6) as outbox,
@@ -189,6 +189,11 @@ async def test_a_signer_that_changes_the_draft_is_not_believed(tmp_path: Path) -
     signer = Moody(ALICE, other)
     async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay, signer=signer) as outbox:
         handle = await outbox.post("my text")
+        job = await handle.settled(PATIENCE)
+        assert job.state is JobState.PARKED
+        assert job.error is not None
+        assert (job.error.phase, job.error.code) == (Phase.SIGN, "SIGNER_FAULT")
+        await handle.retry()
         job = await handle.published(PATIENCE)
     assert job.sign_attempts == 1
     assert [event["content"] for event in relay.events] == ["my text"]
@@ -217,7 +222,6 @@ async def test_a_process_without_the_key_leaves_drafts_to_the_one_that_has_it(
 ) -> None:
     async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay) as keyless:
         stranger = await keyless.publish({"pubkey": public_key(BOB), "content": "x"}, policy="slow")
-        await until(lambda: keyless._stager._fence is None and not keyless._stager._signing)
         async with outbox_at(tmp_path, relay, signer=SecretSigner(ALICE)) as outbox:
             await all_published([await outbox.post(f"note {n}") for n in range(5)])
         assert (await stranger.status()).state is JobState.PENDING_SIGN

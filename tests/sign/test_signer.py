@@ -9,13 +9,13 @@ import pytest
 
 from postrich import Draft, Event, SecretSigner, make_draft
 from postrich.errors import SignerError, SignerRejected, SignerTimeout, SignerUnavailable
-from postrich.sign.signer import Signers
+from postrich.sign.signer import Signer, Signers
 
 ALICE, BOB = SecretSigner(b"\x01" * 32), SecretSigner(b"\x02" * 32)
 DRAFT = make_draft(ALICE.pubkey, 5, 1, (), "hello")
 
 
-class Strange:
+class Strange(Signer):
     """A signer of Alice's account that answers as it was told to."""
 
     pubkey = ALICE.pubkey

@@ -29,6 +29,7 @@ from postrich.model.job import (
     NewJob,
     Phase,
     RetryPolicy,
+    Unsigned,
 )
 from postrich.rules.backoff import PRESETS
 from postrich.store.port import Results, Store
@@ -184,12 +185,20 @@ async def stage(store: Store, owner: str = "worker") -> Fence:
 
 async def route_all(store: Store, now: int = NOW) -> list[JobChange]:
     """What the stager does with signed jobs that are due."""
-    fence = await stage(store)
-    items = [
-        item for item in await store.stage_due(now, 100) if item.state is not JobState.PENDING_SIGN
-    ]
-    changes, _ = await store.route(fence, items, now)
+    changes, _ = await store.route(await stage(store), await store.stage_due(now, 100), now)
     return changes
+
+
+async def desk(store: Store, owner: str = "worker") -> Fence:
+    fence = await store.take_lease("sign:somebody", owner, NOW, NOW + HOUR)
+    assert fence is not None
+    return fence
+
+
+async def drafts(store: Store, now: int = NOW, limit: int = 100) -> list[Unsigned]:
+    """What the signing desk is given, of all accounts."""
+    found = [await store.drafts_due(pubkey, now, limit) for pubkey, _ in await store.unsigned()]
+    return [item for items in found for item in items]
 
 
 async def publish(store: Store, number: int, now: int = NOW) -> None:
@@ -220,7 +229,7 @@ async def cannot_sign(
 ) -> list[JobChange]:
     """Let the signer say no, for good unless `next_at` says when to ask again."""
     error = JobError(Phase.SIGN, "USER_REJECTED" if park else "TIMEOUT", "the signer said no")
-    return await store.not_signed(await stage(store), number, error, next_at, park, now)
+    return await store.not_signed(await desk(store), number, error, next_at, park, now)
 
 
 async def snapshot(store: Store) -> bytes:

@@ -24,6 +24,7 @@ from tests.store.making import (
     RED,
     cannot_sign,
     draft,
+    drafts,
     hand_in,
     lane,
     look,
@@ -265,9 +266,9 @@ async def test_the_signed_event_of_a_waiting_draft_is_its_signature(store: Store
     assert (accepted.job, accepted.is_new) == (number, False)
     assert accepted.state is JobState.PENDING_PUBLISH
 
-    [item] = await store.stage_due(NOW, 10)
-    assert (item.job, item.body) == (number, event.raw.decode())
+    assert await drafts(store) == []
     await publish(store, number)
+    assert (await store.parcels([number]))[0].frame == event_frame(event.raw)
     assert await state_of(store, number) is JobState.PUBLISHED
 
 

@@ -15,7 +15,9 @@ from tests.store.making import (
     NOW,
     RED,
     cannot_sign,
+    desk,
     draft,
+    drafts,
     ended,
     fail,
     hand_in,
@@ -156,8 +158,8 @@ async def test_a_draft_is_signed_while_it_waits(store: Store) -> None:
     need = await hand_in(store, "workout")
     content = draft("share")
     share = await hand_in(store, content, BLUE, after=(need,))
-    assert [item.job for item in await store.stage_due(NOW, 10)] == [share]
-    await store.signed(await stage(store), share, signature_of(content), NOW)
+    assert [item.job for item in await drafts(store)] == [share]
+    await store.signed(await desk(store), share, signature_of(content), NOW)
     await route_all(store)
     assert await state_of(store, share) is JobState.PENDING_PUBLISH
     assert [work.destination.url for work in await store.work()] == [RED]

@@ -17,6 +17,7 @@ from tests.store.making import (
     RED,
     SECOND,
     again,
+    desk,
     draft,
     ended,
     hand_in,
@@ -182,15 +183,16 @@ async def test_a_stager_that_was_taken_over_writes_nothing(store: Store) -> None
     content = draft("unsigned")
     unsigned = await hand_in(store, content)
     await hand_in(store, "later", due_at=NOW + 1)
-    lost = await stage(store, "one")
+    lost, lost_desk = await stage(store, "one"), await desk(store, "one")
     items = await store.stage_due(NOW + 1, 10)
-    await store.take_lease("stage", "two", NOW + 2 * HOUR, NOW + 3 * HOUR)
+    for name in ("stage", lost_desk.name):
+        await store.take_lease(name, "two", NOW + 2 * HOUR, NOW + 3 * HOUR)
     before = await snapshot(store)
     with pytest.raises(LeaseLost):
-        await store.signed(lost, unsigned, signature_of(content), NOW)
+        await store.signed(lost_desk, unsigned, signature_of(content), NOW)
     error = JobError(Phase.SIGN, "TIMEOUT", "too late")
     with pytest.raises(LeaseLost):
-        await store.not_signed(lost, unsigned, error, None, False, NOW)
+        await store.not_signed(lost_desk, unsigned, error, None, False, NOW)
     with pytest.raises(LeaseLost):
         await store.route(lost, items, NOW + 1)
     assert await snapshot(store) == before

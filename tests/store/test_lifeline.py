@@ -122,6 +122,7 @@ async def test_what_never_left_expires_too(store: Store) -> None:
         (held, JobState.FAILED, True),
     }
     assert await store.next_stage() is None
+    assert await store.unsigned() == []
     job = await look(store, unsigned)
     assert job.error is not None
     assert (job.error.phase, job.error.code) == (Phase.SIGN, "EXPIRED")

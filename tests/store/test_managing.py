@@ -24,6 +24,7 @@ from tests.store.making import (
     again,
     cannot_sign,
     draft,
+    drafts,
     ended,
     fail,
     hand_in,
@@ -163,7 +164,7 @@ async def test_a_retry_clears_the_errors(store: Store) -> None:
         job = await look(store, number)
         assert (job.state, job.error, job.finished_at) == (state, None, None)
         assert job.next_at == NOW
-    assert [item.job for item in await store.stage_due(NOW, 10)] == [unsigned]
+    assert [item.job for item in await drafts(store)] == [unsigned]
 
 
 @pytest.mark.req("B6", "B9")
@@ -247,6 +248,7 @@ async def test_what_never_left_can_be_cancelled(store: Store) -> None:
     numbers = [await hand_in(store, draft("x")), await hand_in(store, "y", due_at=NOW + HOUR)]
     await store.cancel(named(*numbers), NOW)
     assert await store.next_stage() is None
+    assert await store.unsigned() == []
     for number in numbers:
         job = await look(store, number)
         assert (job.state, job.next_at) == (JobState.CANCELLED, None)

@@ -28,6 +28,7 @@ GROWING = (
 MAY_WALK = {
     "select_jobs": "lists newest first by number and stops at its limit",
     "deleted_originals": "a vanish request means every job; deletions look up",
+    "held_for_signer": "its index holds only deliveries that wait for a signer",
 }
 #: These count: one pass over an index that holds only open rows, never over the table.
 COUNTS = ("backlog", "status_deliveries", "status_open")
@@ -91,6 +92,10 @@ def test_counting_needs_only_the_index_of_what_is_open(link: apsw.Connection, ve
         ("work", "COVERING INDEX deliveries_due (destination=? AND band=?)"),
         ("stage_due", "INDEX jobs_to_stage (stage_at<?)"),
         ("next_stage", "COVERING INDEX jobs_to_stage"),
+        ("unsigned", "COVERING INDEX jobs_to_sign (pubkey>?)"),
+        ("drafts_due", "INDEX jobs_to_sign (pubkey=? AND stage_at<?)"),
+        ("wake_unsigned", "INDEX jobs_to_sign (pubkey=? AND stage_at>?)"),
+        ("held_for_signer", "INDEX deliveries_for_signer"),
         ("expire_candidates", "INDEX jobs_open (expires_at<?)"),
         ("archive_candidates", "INDEX jobs_done (finished_at>? AND finished_at<?)"),
         ("prune_candidates", "COVERING INDEX job_history_by_age (finished_at<?)"),

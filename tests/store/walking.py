@@ -41,6 +41,7 @@ from tests.store.making import (
     RED,
     SECOND,
     draft,
+    drafts,
     named,
     note,
     signature_of,
@@ -256,12 +257,21 @@ class Walk:
     # -- stager -----------------------------------------------------------------------------
 
     async def stage(self) -> None:
+        await self._sign()
         fence = await self._lease("stage")
-        items = await self.store.stage_due(self.now, 10)
-        for item in items:
+        ready = await self.store.stage_due(self.now, 10)
+        changes, _ = await self.store.route(fence, ready, self.now)
+        self.ledger.tell(changes)
+
+    async def _sign(self) -> None:
+        if self.random.random() < 0.3:
+            for pubkey, _ in await self.store.unsigned():
+                self.ledger.tell((await self.store.signer_came(pubkey, self.now))[0])
+        fence = await self._lease("sign:somebody")
+        for item in await drafts(self.store, self.now, 10):
             content = self.ledger.contents[item.job]
-            if item.state is not JobState.PENDING_SIGN or not isinstance(content, Draft):
-                continue
+            assert isinstance(content, Draft)
+            assert content.id == item.draft.id
             if self.random.random() < 0.6:
                 event = signature_of(content)
                 self.ledger.tell(await self.store.signed(fence, item.job, event, self.now))
@@ -272,9 +282,6 @@ class Walk:
             self.ledger.tell(
                 await self.store.not_signed(fence, item.job, error, next_at, park, self.now)
             )
-        ready = [item for item in items if item.state is not JobState.PENDING_SIGN]
-        changes, _ = await self.store.route(fence, ready, self.now)
-        self.ledger.tell(changes)
 
     # -- people -----------------------------------------------------------------------------
 

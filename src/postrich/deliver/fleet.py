@@ -36,7 +36,7 @@ class Fleet(Loop):
         self._alarm: int | None = 0
         self._held_elsewhere: set[int] = set()
         self._breakers: dict[int, Breaker] = {}  # of relays in trouble that have no lane now
-        shared.network.on_back = self._on_network_back
+        shared.network.on_back.append(self._on_network_back)
         shared.gate.on_free = self.wake_lanes
 
     def hint(self, destinations: set[int] | None = None) -> None:

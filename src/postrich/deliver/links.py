@@ -113,15 +113,16 @@ class Links:
 
     def why_not(self, flight: Flight, verdict: Verdict) -> Verdict:
         """What becomes of an event whose author may not or cannot AUTH."""
-        reason = "your settings forbid it"
+        code, reason = "auth-required", "your settings forbid it"
         if self._shared.settings.auth != "never":
-            reason = f"no key of {flight.parcel.pubkey[:8]}… is at hand"
-        return Verdict(Outcome.PARKED, "auth-required", f"{verdict.text} — but {reason}")
+            code, reason = "signer", f"no key of {flight.parcel.pubkey[:8]}… is at hand"
+        return Verdict(Outcome.PARKED, code, f"{verdict.text} — but {reason}")
 
     async def _authenticate(self, identity: str, request: AuthRequest) -> Event | Verdict:
         tags = (("relay", request.relay), ("challenge", request.challenge))
         draft = make_draft(identity, self._shared.clock.now() // 1000, AUTH_KIND, tags)
         try:
             return await self._shared.signers.sign(draft)
-        except SignerError as problem:
-            return Verdict(Outcome.PARKED, "auth-required", f"AUTH was not signed: {problem}")
+        except SignerError as problem:  # who is only away may come back, and is told of it
+            code = "auth-required" if problem.needs_person else "signer"
+            return Verdict(Outcome.PARKED, code, f"AUTH was not signed: {problem}")

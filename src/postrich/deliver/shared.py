@@ -23,7 +23,7 @@ class Network:
     def __init__(self, notices: Notices) -> None:
         self._state = Connectivity()
         self._notices = notices
-        self.on_back: Callable[[], None] = lambda: None
+        self.on_back: list[Callable[[], None]] = []
 
     @property
     def online(self) -> bool:
@@ -52,7 +52,8 @@ class Network:
         if was != state.online:
             self._notices.publish(NetworkChanged(state.online))
             if state.online:
-                self.on_back()
+                for tell in self.on_back:
+                    tell()
 
 
 class Gate:

@@ -136,18 +136,24 @@ class JobChange(msgspec.Struct, frozen=True, gc=False):
     finished: bool
 
 
+class Unsigned(msgspec.Struct, frozen=True):
+    """A job whose draft is to be signed now."""
+
+    job: int
+    policy: RetryPolicy
+    sign_attempts: int
+    expires_at: int
+    draft: Draft
+
+
 class StageItem(msgspec.Struct, frozen=True):
-    """A job that the stager must move: sign it, or send it on its way now that it is due."""
+    """A signed job that the stager must send on its way, now that it is due."""
 
     job: int
     state: JobState
     priority: int
-    policy: RetryPolicy
-    sign_attempts: int
-    expires_at: int
     due_at: int | None
     targets: tuple[Target, ...]
-    body: str
 
 
 class Chapter(msgspec.Struct, frozen=True):

@@ -10,9 +10,10 @@ import coincurve
 
 from postrich.errors import KeyProblem
 from postrich.model.event import Draft, Event, seal
+from postrich.sign.signer import Signer
 
 
-class SecretSigner:
+class SecretSigner(Signer):
     """Signs with a key in memory. Its text form shows only the public key."""
 
     def __init__(self, secret: bytes) -> None:

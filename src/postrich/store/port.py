@@ -24,6 +24,7 @@ from postrich.model.job import (
     NewJob,
     QueueStatus,
     StageItem,
+    Unsigned,
 )
 from postrich.model.relay import RelayHealth
 
@@ -137,21 +138,37 @@ class Store(Protocol):
     async def note_health(self, reports: Sequence[tuple[int, RelayHealth]]) -> None:
         """Keep what lanes know of their relays."""
 
-    # -- stager ----------------------------------------------------------------------------
+    # -- signing ---------------------------------------------------------------------------
 
-    async def stage_due(self, now: int, limit: int) -> list[StageItem]:
-        """Jobs to sign or to route, unsigned ones first, then the earliest (A8)."""
+    async def unsigned(self) -> list[tuple[str, int]]:
+        """The accounts with drafts to sign, and when the earliest of each is due."""
 
-    async def next_stage(self) -> int | None:
-        """When the stager is needed next."""
+    async def drafts_due(
+        self, pubkey: str, now: int, limit: int, holding: Sequence[int] = ()
+    ) -> list[Unsigned]:
+        """Drafts of an account to be signed now, leaving out those in `holding`."""
 
-    async def signed(self, fence: Fence, job: int, event: Event, now: int) -> list[JobChange]:
+    async def signer_came(self, pubkey: str, now: int) -> tuple[list[JobChange], set[int]]:
+        """The account can sign: its drafts are due, and deliveries that a relay wanted AUTH
+        for (A6). Returns also the destinations that have work again."""
+
+    async def signed(
+        self, fence: Fence, job: int, event: Event, now: int, by: str = ""
+    ) -> list[JobChange]:
         """Keep the signed bytes of a draft; from now on they are the event."""
 
     async def not_signed(
         self, fence: Fence, job: int, error: JobError, next_at: int | None, park: bool, now: int
     ) -> list[JobChange]:
         """Count a sign attempt; without `next_at` the job waits for a person or has failed."""
+
+    # -- stager ----------------------------------------------------------------------------
+
+    async def stage_due(self, now: int, limit: int) -> list[StageItem]:
+        """Signed jobs to send on their way, the earliest first (A8)."""
+
+    async def next_stage(self) -> int | None:
+        """When the stager is needed next."""
 
     async def route(
         self, fence: Fence, jobs: Sequence[StageItem], now: int

@@ -22,10 +22,11 @@ from postrich.model.job import (
     NewJob,
     QueueStatus,
     StageItem,
+    Unsigned,
 )
 from postrich.model.relay import RelayHealth
 from postrich.store.port import Admission, Backlog, Results, Work, WorkerInfo
-from postrich.store.sqlite import accepting, managing, reading, settling, staging
+from postrich.store.sqlite import accepting, managing, reading, settling, signing, staging
 from postrich.store.sqlite.connection import (
     Database,
     open_reader,
@@ -174,6 +175,31 @@ class SqliteStore:
         rows = to_json([(number, to_json(health)) for number, health in reports])
         await self._write(lambda db: db.run("health_note", rows=rows))
 
+    # -- signing ---------------------------------------------------------------------------
+
+    async def unsigned(self) -> list[tuple[str, int]]:
+        return await self._read(lambda db: db.read(list[tuple[str, int]], "unsigned"))
+
+    async def drafts_due(
+        self, pubkey: str, now: int, limit: int, holding: Sequence[int] = ()
+    ) -> list[Unsigned]:
+        return await self._read(lambda db: signing.drafts_due(db, pubkey, now, limit, holding))
+
+    async def signer_came(self, pubkey: str, now: int) -> tuple[list[JobChange], set[int]]:
+        return await self._write(lambda db: signing.signer_came(db, pubkey, now))
+
+    async def signed(
+        self, fence: Fence, job: int, event: Event, now: int, by: str = ""
+    ) -> list[JobChange]:
+        return await self._write(lambda db: signing.signed(db, fence, job, event, now, by))
+
+    async def not_signed(
+        self, fence: Fence, job: int, error: JobError, next_at: int | None, park: bool, now: int
+    ) -> list[JobChange]:
+        return await self._write(
+            lambda db: signing.not_signed(db, fence, job, error, next_at, park, now)
+        )
+
     # -- stager ----------------------------------------------------------------------------
 
     async def stage_due(self, now: int, limit: int) -> list[StageItem]:
@@ -182,16 +208,6 @@ class SqliteStore:
     async def next_stage(self) -> int | None:
         found: int | None = await self._read(lambda db: db.scalar("next_stage"))
         return found
-
-    async def signed(self, fence: Fence, job: int, event: Event, now: int) -> list[JobChange]:
-        return await self._write(lambda db: staging.signed(db, fence, job, event, now))
-
-    async def not_signed(
-        self, fence: Fence, job: int, error: JobError, next_at: int | None, park: bool, now: int
-    ) -> list[JobChange]:
-        return await self._write(
-            lambda db: staging.not_signed(db, fence, job, error, next_at, park, now)
-        )
 
     async def route(
         self, fence: Fence, jobs: Sequence[StageItem], now: int

@@ -46,6 +46,12 @@ def holds(database: Database, fence: Fence) -> bool:
     return bool(found)
 
 
+def check_lease(database: Database, fence: Fence) -> None:
+    """Raise `LeaseLost` unless the lease is still that worker's."""
+    if not holds(database, fence):
+        raise LeaseLost(f"another worker holds {fence.name} now")
+
+
 def _write(database: Database, results: Results, now: int) -> set[int]:
     """Write one lane's results; returns the jobs that may have to move.
 

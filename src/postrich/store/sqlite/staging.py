@@ -1,19 +1,13 @@
-"""Stage: drafts become events, due events get their deliveries — under the stage lease."""
+"""Stage: due events get their deliveries, under the stage lease."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
-from postrich.errors import LeaseLost
 from postrich.model.delivery import Fence, Target
-from postrich.model.event import Event
-from postrich.model.job import JobChange, JobError, JobState, StageItem
-from postrich.rules.backoff import resolve_policy
-from postrich.rules.redact import redact
-from postrich.store.sqlite.accepting import adopt_signature
+from postrich.model.job import JobChange, JobState, StageItem
 from postrich.store.sqlite.connection import Database, to_json
 from postrich.store.sqlite.moving import (
     RouteGroups,
@@ -23,59 +17,19 @@ from postrich.store.sqlite.moving import (
     standings,
     tell_dependents,
 )
-from postrich.store.sqlite.settling import holds
+from postrich.store.sqlite.settling import check_lease
 
-_Row = tuple[int, JobState, int, str, int, int, int | None, str, str]
+_Row = tuple[int, JobState, int, int | None, str]
 
 
 def stage_due(database: Database, now: int, limit: int) -> list[StageItem]:
     rows = database.read(list[_Row], "stage_due", now=now, limit=limit)
     return [
         StageItem(
-            job,
-            state,
-            priority,
-            resolve_policy(policy),
-            sign_attempts,
-            expires_at,
-            due_at,
-            tuple(msgspec.json.decode(targets, type=list[Target])),
-            body,
+            job, state, priority, due_at, tuple(msgspec.json.decode(targets, type=list[Target]))
         )
-        for job, state, priority, policy, sign_attempts, expires_at, due_at, targets, body in rows
+        for job, state, priority, due_at, targets in rows
     ]
-
-
-def signed(database: Database, fence: Fence, job: int, event: Event, now: int) -> list[JobChange]:
-    _check(database, fence)
-    found = standings(database, [job])
-    if not found or found[0].state is not JobState.PENDING_SIGN or found[0].event_id != event.id:
-        return []  # cancelled or superseded meanwhile
-    return [JobChange(job, adopt_signature(database, found[0], event, now), False)]
-
-
-def not_signed(
-    database: Database,
-    fence: Fence,
-    job: int,
-    error: JobError,
-    next_at: int | None,
-    park: bool,
-    now: int,
-) -> list[JobChange]:
-    _check(database, fence)
-    state = JobState.PENDING_SIGN
-    if next_at is None:
-        state = JobState.PARKED if park else JobState.FAILED
-    values: dict[str, Any] = {"job": job, "state": state, "next_at": next_at, "now": now}
-    database.run("stage_unsigned", code=error.code, text=redact(error.message), **values)
-    if not database.changes():
-        return []
-    listed = to_json([job])
-    detail = f"{error.code}: {redact(error.message)}"
-    database.run("note_story", jobs=listed, what="not-signed", detail=detail, now=now)
-    change = JobChange(job, state, next_at is None)
-    return [change, *tell_dependents(database, [change], now)]
 
 
 def route(
@@ -86,7 +40,7 @@ def route(
     known_urls: dict[str, int],
 ) -> tuple[list[JobChange], set[int]]:
     """Make deliveries for those that wait for nobody; hold the others back."""
-    _check(database, fence)
+    check_lease(database, fence)
     legal = {
         found.job
         for found in standings(database, (item.job for item in items))
@@ -120,8 +74,3 @@ def _hold(database: Database, jobs: set[int], now: int) -> tuple[list[JobChange]
     changes = [JobChange(job, JobState.PENDING_PUBLISH, False) for job in waiting]
     parked = park_dependents(database, hopeless, now)
     return changes + parked + tell_dependents(database, parked, now), held
-
-
-def _check(database: Database, fence: Fence) -> None:
-    if not holds(database, fence):
-        raise LeaseLost(f"another worker holds {fence.name} now")

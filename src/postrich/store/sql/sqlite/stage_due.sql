@@ -1,8 +1,7 @@
--- Jobs that the stager must move: unsigned ones first, then the earliest (A8). Bodies are read
--- only of those that are returned.
-SELECT json_group_array(json_array(id, state, priority, policy, sign_attempts, expires_at,
-  due_at, targets, (SELECT CAST(body AS TEXT) FROM payloads WHERE job = id)))
+-- Signed jobs that the stager must send on their way, those that waited for a signature first
+-- (A8). Bodies stay where they are.
+SELECT json_group_array(json_array(id, state, priority, due_at, targets))
 FROM (
-  SELECT * FROM jobs WHERE stage_at <= :now
-  ORDER BY state <> 'pending-sign', state <> 'signed-pending-publish', priority, stage_at
+  SELECT * FROM jobs WHERE state <> 'pending-sign' AND stage_at <= :now
+  ORDER BY state <> 'signed-pending-publish', priority, stage_at
   LIMIT :limit);
