@@ -102,6 +102,8 @@ async def test_without_the_key_it_is_parked_until_the_key_comes(tmp_path: Path) 
         assert f"no key of {public_key(ALICE)[:8]}… is at hand" in job.deliveries[0].detail
         assert not relay.auths
         outbox.add_signer(SecretSigner(ALICE))
+        while (await handle.status()).state is JobState.PARKED:
+            await asyncio.sleep(0.01)
         await handle.published(PATIENCE)
 
 
