@@ -16,6 +16,8 @@ from postrich.model.delivery import Flight, Outcome, Verdict
 from postrich.rules.replies import (
     DELIVERED,
     Hint,
+    Prefix,
+    Reply,
     hint_of_notice,
     parse_reply,
     verdict_of_close,
@@ -23,6 +25,7 @@ from postrich.rules.replies import (
     verdict_of_ok,
     verdict_of_silence,
 )
+from postrich.rules.subscriptions import Subscriptions
 
 MAX_AUTH_ROUNDS = 2
 CHALLENGE_WAIT = 3.0
@@ -59,6 +62,7 @@ class Session:
         self.dropped = 0
         self.last_words = ""
         self.in_flight: dict[str, Flight] = {}
+        self.subscriptions = Subscriptions()
         self._late: dict[str, Flight] = {}
         self._reading: dict[str, dict[str, Flight]] = {}
         self._reading_since: dict[str, float] = {}
@@ -71,6 +75,11 @@ class Session:
         """Events that still await their outcome."""
         reading = sum(map(len, self._reading.values())) if self._reading else 0
         return len(self.in_flight) + len(self._auth.held) + reading
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether time may bring something about."""
+        return self._auth.under_way or self.load > 0
 
     # -- what we say ---------------------------------------------------------------------
 
@@ -87,6 +96,10 @@ class Session:
         self.in_flight[flight.event_id] = flight
         self.outgoing.append(flight.parcel.frame)
 
+    def subscribe(self, name: str, *filters: dict[str, Any]) -> None:
+        """Ask for what is there and what comes; it is found in `subscriptions.news`."""
+        self.outgoing.append(self.subscriptions.open(name, filters))
+
     def authenticate(self, event_id: str, event_json: bytes, now: float) -> None:
         """The signer answered: send the AUTH event and wait for its OK."""
         self._auth.event_id = event_id
@@ -99,6 +112,7 @@ class Session:
         self._auth.rounds = 0
         self.auth_wanted = None
         self._release(verdict)
+        self.subscriptions.give_up(verdict.text)
 
     # -- what the relay says ---------------------------------------------------------------
 
@@ -127,12 +141,13 @@ class Session:
             case ["AUTH", str(challenge), *_]:
                 self._on_challenge(challenge)
             case ["EVENT", str(subscription), dict(event), *_]:
-                self._on_read(subscription, event)
+                if not self.subscriptions.on_event(subscription, event):
+                    self._on_read(subscription, event)
             case ["EOSE", str(subscription), *_]:
-                self._end_read(subscription, "the relay does not have it")
+                if not self.subscriptions.on_end_of_stored(subscription):
+                    self._end_read(subscription, "the relay does not have it")
             case ["CLOSED", str(subscription), *rest]:
-                reason = parse_reply(rest[0] if rest else "").raw
-                self._end_read(subscription, f"the relay would not say: {reason}")
+                self._on_closed(subscription, parse_reply(rest[0] if rest else ""), now)
             case ["NOTICE", str(text), *_]:
                 self._on_notice(text)
             case _:
@@ -158,6 +173,18 @@ class Session:
             self._on_auth_required(flight, verdict, now)
         else:
             self.outcomes.append((flight, verdict))
+
+    def _on_closed(self, subscription: str, reply: Reply, now: float) -> None:
+        if subscription not in self.subscriptions:
+            self._end_read(subscription, f"the relay would not say: {reply.raw}")
+            return
+        can_say = self.identity is not None and self._auth.refusal is None
+        wants_auth = can_say and reply.prefix is Prefix.AUTH_REQUIRED
+        if self.subscriptions.on_closed(subscription, reply.raw, wants_auth=wants_auth):
+            if self._auth.done:  # it was closed before we had said who we are
+                self.outgoing += self.subscriptions.after_auth()
+            else:
+                self._begin_auth(now)
 
     def _take(self, event_id: str) -> Flight | None:
         """The flight that an OK is about, even while it is being asked for."""
@@ -234,6 +261,9 @@ class Session:
             return
         flight.auth_rounds += 1
         self._auth.held.append(flight)
+        self._begin_auth(now)
+
+    def _begin_auth(self, now: float) -> None:
         if self._auth.under_way:
             return
         if self._auth.challenge is None:
@@ -264,6 +294,7 @@ class Session:
         text = f"AUTH refused: {verdict.text}"
         auth.refusal = Verdict(Outcome.PARKED, "auth-refused", text)
         self._release(auth.refusal)
+        self.subscriptions.give_up(text)
 
     def _authenticated(self, now: float) -> None:
         auth = self._auth
@@ -274,6 +305,7 @@ class Session:
         held, auth.held = auth.held, []
         for flight in held:
             self.publish(flight, now)
+        self.outgoing += self.subscriptions.after_auth()
 
     def _release(self, verdict: Verdict) -> None:
         held, self._auth.held = self._auth.held, []

@@ -111,7 +111,7 @@ class Connection(picows.WSListener):
         if session.auth_wanted is not None:
             self._sign(session.auth_wanted)
             session.auth_wanted = None
-        if self._timer is None and session.load:
+        if self._timer is None and session.is_waiting:
             self._arm()
 
     async def close(self) -> None:
