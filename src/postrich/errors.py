@@ -78,6 +78,10 @@ class SignerRejected(SignerError):
     needs_person = True
 
 
+class UnknownClient(SignerRejected):
+    """The bunker does not know us any more: it must be connected to anew."""
+
+
 class SignerFault(SignerError):
     """The signer answered with something else than what it was asked for."""
 

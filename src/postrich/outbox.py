@@ -45,6 +45,8 @@ from postrich.model.job import (
 )
 from postrich.model.relay import RelayHealth
 from postrich.observe.notices import JobAccepted, JobChanged, Notices, Subscription
+from postrich.sign.browser import BrowserSession, BrowserSigner
+from postrich.sign.chooser import Means
 from postrich.sign.signer import Signer, Signers
 from postrich.store.port import Admission, Backlog, Store, WorkerInfo
 from postrich.store.sqlite import SqliteStore
@@ -175,6 +177,14 @@ class Outbox:
     def remove_signer(self, signer: Signer) -> None:
         """That signer is asked no more; what waits for it goes on waiting."""
         self._signers.remove(signer)
+
+    def open_page(self, pubkey: str) -> BrowserSession:
+        """A page that signs for this account was opened; close it when it is gone (NIP-07)."""
+        found = self._signers.of(pubkey).get(Means.NIP07)
+        signer = found if isinstance(found, BrowserSigner) else BrowserSigner(pubkey)
+        if signer is not found:
+            self._signers.add(signer)
+        return signer.open()
 
     # -- handing in --------------------------------------------------------------------------
 

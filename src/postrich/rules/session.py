@@ -141,11 +141,9 @@ class Session:
             case ["AUTH", str(challenge), *_]:
                 self._on_challenge(challenge)
             case ["EVENT", str(subscription), dict(event), *_]:
-                if not self.subscriptions.on_event(subscription, event):
-                    self._on_read(subscription, event)
+                self._on_event(subscription, event)
             case ["EOSE", str(subscription), *_]:
-                if not self.subscriptions.on_end_of_stored(subscription):
-                    self._end_read(subscription, "the relay does not have it")
+                self._on_end_of_stored(subscription)
             case ["CLOSED", str(subscription), *rest]:
                 self._on_closed(subscription, parse_reply(rest[0] if rest else ""), now)
             case ["NOTICE", str(text), *_]:
@@ -173,6 +171,14 @@ class Session:
             self._on_auth_required(flight, verdict, now)
         else:
             self.outcomes.append((flight, verdict))
+
+    def _on_event(self, subscription: str, event: dict[str, Any]) -> None:
+        if not self.subscriptions.on_event(subscription, event):
+            self._on_read(subscription, event)
+
+    def _on_end_of_stored(self, subscription: str) -> None:
+        if not self.subscriptions.on_end_of_stored(subscription):
+            self._end_read(subscription, "the relay does not have it")
 
     def _on_closed(self, subscription: str, reply: Reply, now: float) -> None:
         if subscription not in self.subscriptions:

@@ -35,6 +35,23 @@ class SecretSigner(Signer):
     async def sign(self, draft: Draft) -> Event:
         return seal(draft, self._key.sign_schnorr(bytes.fromhex(draft.id)).hex())
 
+    def encrypt_to(self, pubkey: str, text: str) -> str:
+        """A message that only the other key can read (NIP-44)."""
+        from nostr_sdk import Nip44Version, PublicKey, SecretKey, nip44_encrypt
+
+        key = SecretKey.from_bytes(self._key.secret)
+        return str(nip44_encrypt(key, PublicKey.parse(pubkey), text, Nip44Version.V2))
+
+    def decrypt_from(self, pubkey: str, payload: str) -> str | None:
+        """The other key's message to us; None where it is not one."""
+        from nostr_sdk import NostrSdkError, PublicKey, SecretKey, nip44_decrypt
+
+        key = SecretKey.from_bytes(self._key.secret)
+        try:
+            return str(nip44_decrypt(key, PublicKey.parse(pubkey), payload))
+        except NostrSdkError:
+            return None
+
     def encrypted(self, passphrase: str) -> str:
         """The key as NIP-49 `ncryptsec1…`, for a key file."""
         from nostr_sdk import SecretKey

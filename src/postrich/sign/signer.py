@@ -21,6 +21,9 @@ class Signer(abc.ABC):
     means = Means.SECRET
     #: How many drafts it may be given at once.
     at_once = 256
+    #: How long a signature may take; set by the outbox. Who keeps the time itself says so.
+    patience = 20.0
+    keeps_time = False
 
     @property
     @abc.abstractmethod
@@ -67,6 +70,7 @@ class Signers:
         account[signer.means] = signer
         if former is not None and former is not signer:
             self._let_go(former)
+        signer.patience = self.patience
         signer.start(lambda: self.on_came(signer.pubkey))
         if signer.is_available:
             self.on_came(signer.pubkey)
@@ -143,7 +147,7 @@ class Signers:
 
     async def _ask(self, signer: Signer, draft: Draft) -> Event:
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(None if signer.keeps_time else self.patience):
                 event = await signer.sign(draft)
         except TimeoutError:
             raise SignerTimeout(f"the signer did not answer in {self.patience:g} s") from None
