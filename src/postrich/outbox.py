@@ -44,7 +44,14 @@ from postrich.model.job import (
     RetryPolicy,
 )
 from postrich.model.relay import RelayHealth
-from postrich.observe.notices import JobAccepted, JobChanged, Notices, Subscription
+from postrich.observe.notices import (
+    JobAccepted,
+    JobChanged,
+    Notices,
+    SignerAsks,
+    SignerCame,
+    Subscription,
+)
 from postrich.sign.browser import BrowserSession, BrowserSigner
 from postrich.sign.chooser import Means
 from postrich.sign.signer import Signer, Signers
@@ -116,7 +123,8 @@ class Outbox:
         self._fleet = Fleet(self._shared)
         self._stager = Stager(self._shared, self._fleet)
         self._desk = SigningDesk(self._shared, self._fleet, self._stager)
-        self._signers.on_came = self._desk.signer_came
+        self._signers.on_came = self._on_signer
+        self._signers.on_challenge = lambda who, url: self.notices.publish(SignerAsks(who, url))
         self._shared.network.on_back.append(self._signers.nudge)
         self._lifeline = Lifeline(self._shared, self._fleet, role)
         self._status = StatusTeller(self._shared)
@@ -185,6 +193,14 @@ class Outbox:
         if signer is not found:
             self._signers.add(signer)
         return signer.open()
+
+    def signers(self) -> list[Signer]:
+        """Who is asked to sign, and whether each is available."""
+        return list(self._signers)
+
+    def _on_signer(self, pubkey: str) -> None:
+        self._desk.signer_came(pubkey)
+        self.notices.publish(SignerCame(pubkey))
 
     # -- handing in --------------------------------------------------------------------------
 

@@ -63,6 +63,19 @@ class NetworkChanged(msgspec.Struct, frozen=True, tag="NETWORK_CHANGED"):
     online: bool
 
 
+class SignerCame(msgspec.Struct, frozen=True, tag="SIGNER_CAME"):
+    """An account can sign (again): what waited for it goes on (A6)."""
+
+    pubkey: str
+
+
+class SignerAsks(msgspec.Struct, frozen=True, tag="SIGNER_ASKS"):
+    """A bunker wants a person to approve at this page before it signs."""
+
+    pubkey: str
+    url: str
+
+
 class QueueStatusChanged(msgspec.Struct, frozen=True, tag=QUEUE_STATUS_CHANGED):
     """What waits has changed (A12)."""
 
@@ -87,6 +100,8 @@ Notice = (
     | DeliveryChanged
     | RelayChanged
     | NetworkChanged
+    | SignerCame
+    | SignerAsks
     | QueueStatusChanged
     | QueueSyncComplete
     | Missed

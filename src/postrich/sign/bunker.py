@@ -61,11 +61,9 @@ class BunkerSigner(Signer):
         grant: BunkerGrant,
         client: SecretSigner,
         *,
-        on_challenge: OnChallenge = lambda _url: None,
         clock: Clock | None = None,
     ) -> None:
         self.grant = grant
-        self.on_challenge = on_challenge
         self._client = client
         self._clock = clock or SystemClock()
         self._rpc: Rpc | None = None

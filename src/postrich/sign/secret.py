@@ -1,16 +1,24 @@
-"""The local key: signs at once. Its bytes never leave this module except encrypted (A16)."""
+"""The local key: signs at once.
+
+Promises: an account's key leaves this module only encrypted (NIP-49), or into the operating
+system's keyring (A16).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import coincurve
 
 from postrich.errors import KeyProblem
 from postrich.model.event import Draft, Event, seal
+from postrich.rules.redact import redact
 from postrich.sign.signer import Signer
+
+KEYRING_SERVICE = "postrich"
 
 
 class SecretSigner(Signer):
@@ -58,6 +66,10 @@ class SecretSigner(Signer):
 
         return str(SecretKey.from_bytes(self._key.secret).encrypt(passphrase).to_bech32())
 
+    def exposed(self) -> str:
+        """The key in the clear, for a file of its owner's: only where it is no account's key."""
+        return self._key.secret.hex()
+
     def __repr__(self) -> str:
         return f"SecretSigner({self._pubkey[:8]}…)"
 
@@ -97,25 +109,45 @@ def _decrypt(text: str, passphrase: str | None) -> SecretSigner:
         raise KeyProblem("the passphrase is wrong") from None
 
 
-def write_key_file(path: Path, signer: SecretSigner, passphrase: str) -> None:
-    """Keep the key encrypted, readable by its owner only; never overwrites."""
+# -- the operating system's keyring ---------------------------------------------------------------
+
+
+def keep_in_keyring(signer: SecretSigner) -> None:
+    """Give the key to the operating system's keyring."""
+    secret = signer._key.secret.hex()  # noqa: SLF001 - this module's own
+    with _keyring() as keyring:
+        keyring.set_password(KEYRING_SERVICE, signer.pubkey, secret)
+
+
+def find_in_keyring(pubkey: str) -> SecretSigner:
+    """The key that the keyring holds for an account, or `KeyProblem`."""
+    with _keyring() as keyring:
+        found = keyring.get_password(KEYRING_SERVICE, pubkey)
+    if found is None:
+        raise KeyProblem(f"the keyring has no key of {pubkey[:8]}…: import it again")
+    signer = parse_secret(found)
+    if signer.pubkey != pubkey:
+        raise KeyProblem(f"the keyring's key of {pubkey[:8]}… is another account's")
+    return signer
+
+
+def drop_from_keyring(pubkey: str) -> None:
+    """Take the key out of the keyring, if it is there."""
+    with _keyring() as keyring:
+        if keyring.get_password(KEYRING_SERVICE, pubkey) is not None:
+            keyring.delete_password(KEYRING_SERVICE, pubkey)
+
+
+@contextmanager
+def _keyring() -> Iterator[Any]:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise KeyProblem(f"{path} is there already; it is not overwritten") from None
-    with os.fdopen(handle, "w") as file:
-        file.write(signer.encrypted(passphrase) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def find_signer(environment: Mapping[str, str], key_file: Path) -> SecretSigner | None:
-    """The key from `POSTRICH_NSEC`, else from the key file; None where there is neither.
-
-    The key file is unlocked by `POSTRICH_PASSPHRASE`; `KeyProblem` where that is missing.
-    """
-    if nsec := environment.get("POSTRICH_NSEC"):
-        return parse_secret(nsec, environment.get("POSTRICH_PASSPHRASE"))
-    if not key_file.is_file():
-        return None
-    return parse_secret(key_file.read_text("utf-8"), environment.get("POSTRICH_PASSPHRASE"))
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        raise KeyProblem(
+            "there is no keyring support here: install it with `pip install 'postrich[keyring]'`"
+        ) from None
+    try:
+        yield keyring
+    except (KeyringError, RuntimeError, OSError) as problem:
+        raise KeyProblem(f"the keyring cannot be used: {redact(str(problem))}") from None

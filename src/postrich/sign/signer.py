@@ -24,6 +24,8 @@ class Signer(abc.ABC):
     #: How long a signature may take; set by the outbox. Who keeps the time itself says so.
     patience = 20.0
     keeps_time = False
+    #: Told the page at which a person must approve first.
+    on_challenge: Callable[[str], None] = staticmethod(lambda _url: None)
 
     @property
     @abc.abstractmethod
@@ -60,6 +62,7 @@ class Signers:
     def __init__(self, patience: float = 20.0) -> None:
         self.patience = patience
         self.on_came: Callable[[str], None] = lambda _pubkey: None
+        self.on_challenge: Callable[[str, str], None] = lambda _pubkey, _url: None
         self._accounts: dict[str, dict[Means, Signer]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -71,6 +74,7 @@ class Signers:
         if former is not None and former is not signer:
             self._let_go(former)
         signer.patience = self.patience
+        signer.on_challenge = lambda url: self.on_challenge(signer.pubkey, url)
         signer.start(lambda: self.on_came(signer.pubkey))
         if signer.is_available:
             self.on_came(signer.pubkey)

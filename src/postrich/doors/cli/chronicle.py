@@ -19,6 +19,8 @@ from postrich.observe.notices import (
     Notice,
     QueueSyncComplete,
     RelayChanged,
+    SignerAsks,
+    SignerCame,
     Subscription,
 )
 
@@ -55,6 +57,10 @@ class Chronicle:
                 self._log.debug("relay", relay=relay, breaker=breaker, detail=detail)
             case NetworkChanged(online=online):
                 self._log.info("network", online=online)
+            case SignerCame(pubkey=pubkey):
+                self._log.info("signer", account=pubkey[:8], available=True)
+            case SignerAsks(pubkey=pubkey, url=url):
+                self._log.warning("your bunker asks you to approve", account=pubkey[:8], at=url)
             case QueueSyncComplete():
                 self._log.info("all published")
             case _:
