@@ -15,7 +15,7 @@ from postrich.clock import Clock
 from postrich.config import Settings
 from postrich.deliver.shared import Network
 from postrich.errors import BadSetting, CallerError, InvalidEvent, RefusedKind
-from postrich.model.delivery import Parcel, event_frame
+from postrich.model.delivery import Parcel, Target, event_frame
 from postrich.model.event import (
     Draft,
     Event,
@@ -31,7 +31,7 @@ from postrich.model.event import (
 from postrich.model.job import NewJob, Priority, RetryPolicy
 from postrich.rules.backoff import PRESETS, check_policy, policy_text
 from postrich.rules.precedence import next_created_at
-from postrich.rules.routing import plan
+from postrich.rules.routing import plan, with_pow_relay
 from postrich.sign.signer import Signers
 from postrich.sign.verifier import Verifier
 from postrich.store.port import Store
@@ -85,11 +85,24 @@ class Intake:
         genuine = dict(zip(map(id, events), await self._verifier.check(events), strict=True))
         return [self._judge(content, genuine, terms) for content in contents]
 
+    async def draft(self, item: Publishable) -> Draft:
+        """The unsigned event that an item describes, complete; raises what is wrong with it."""
+        found = await self._read(item)
+        if isinstance(found, CallerError):
+            raise found
+        if isinstance(found, Event):
+            raise InvalidEvent("the event is signed: nothing of it can be changed any more")
+        return found
+
+    def targets(self, options: Options) -> tuple[Target, ...]:
+        """Where an item would go."""
+        return plan(options.relays, self._settings.relays)
+
     def _terms(self, options: Options) -> NewJob:
         """What all jobs of one call have in common: where to, how often, until when."""
         now = self._clock.now()
         policy = self._policy(options)
-        targets = plan(options.relays, self._settings.relays)
+        targets = self.targets(options)
         goal = options.goal if options.goal is not None else min(self._settings.goal, len(targets))
         if not 1 <= goal <= len(targets):
             raise BadSetting(f"goal {goal} cannot be met by {len(targets)} relay(s)")
@@ -198,7 +211,7 @@ class Intake:
             expires_at = self._clock.now() + round(policy.lifetime * 1000)
         return NewJob(
             content,
-            terms.targets,
+            with_pow_relay(terms.targets, content.tags, self._settings.pow_relay),
             policy,
             _until(content, expires_at, max(self._clock.now(), terms.due_at or 0)),
             terms.due_at,

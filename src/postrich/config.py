@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """How an outbox behaves. Times are seconds, sizes bytes."""
 
     relays: tuple[str, ...] = ()
+    pow_relay: str | None = None
     policy: str = "interactive"
     policies: dict[str, RetryPolicy] = {}
     goal: int = 1
@@ -83,7 +84,8 @@ def check_settings(settings: Settings) -> Settings:
         check_policy(policy)
     settings.policy_named(settings.policy)
     relays = tuple(dict.fromkeys(normalise_url(url) for url in settings.relays))
-    return msgspec.structs.replace(settings, relays=relays)
+    pow_relay = normalise_url(settings.pow_relay) if settings.pow_relay else None
+    return msgspec.structs.replace(settings, relays=relays, pow_relay=pow_relay)
 
 
 def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:

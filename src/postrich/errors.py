@@ -103,5 +103,12 @@ class RelayError(PostrichError):
     """A relay could not be reached or broke the protocol."""
 
 
+class ForbiddenRelay(RelayError, OSError):
+    """A stranger named a relay that leads where strangers may not send us.
+
+    To those who try one address after the other it is one that cannot be connected to.
+    """
+
+
 class JobFailed(PostrichError):
     """Raised to who waits for a job that ended without being published."""

@@ -30,7 +30,7 @@ from postrich.deliver.shared import Shared
 from postrich.deliver.signing import SigningDesk
 from postrich.deliver.stager import Stager
 from postrich.errors import BadSetting, CallerError, UnknownJob
-from postrich.model.event import Event
+from postrich.model.event import Draft, Event
 from postrich.model.job import (
     Accepted,
     Chapter,
@@ -52,12 +52,15 @@ from postrich.observe.notices import (
     SignerCame,
     Subscription,
 )
+from postrich.rules.limits import required_pow
 from postrich.sign.browser import BrowserSession, BrowserSigner
 from postrich.sign.chooser import Means
+from postrich.sign.mine import MiningProgress, mine
 from postrich.sign.signer import Signer, Signers
 from postrich.store.port import Admission, Backlog, Store, WorkerInfo
 from postrich.store.sqlite import SqliteStore
 from postrich.waiting import WaitingRoom, read_job
+from postrich.wire.relay_info import fetch_infos
 
 logging.getLogger("postrich").addHandler(logging.NullHandler())
 
@@ -252,6 +255,24 @@ class Outbox:
         content = found.content
         return content if isinstance(content, Event) else await self._signers.sign(content)
 
+    async def mine(
+        self,
+        item: Publishable,
+        difficulty: int = 0,
+        options: Options | None = None,
+        on_progress: Callable[[MiningProgress], None] | None = None,
+    ) -> Draft:
+        """A draft with proof of work (NIP-13): so much, or more where its relays ask for more.
+
+        Mining runs on other cores at the lowest priority; cancel the call to end it. From
+        then on the nonce belongs to the draft and is never touched.
+        """
+        draft = await self._intake.draft(item)
+        targets = self._intake.targets(options or Options())
+        infos = await fetch_infos(target.url for target in targets)
+        needed = max(difficulty, required_pow(infos.values()))
+        return await mine(draft, needed, on_progress=on_progress) if needed else draft
+
     async def publish_batch(
         self, items: Sequence[Publishable], options: Options | None = None
     ) -> list[Handle]:
@@ -321,9 +342,11 @@ class Outbox:
             and accepted.state is JobState.PENDING_PUBLISH
             and isinstance(job.content, Event)
         ]
-        if len(parcels) == len(jobs) and not jobs[0].after:
+        targets = jobs[0].targets
+        is_plain = len(parcels) == len(jobs) and not jobs[0].after
+        if is_plain and all(job.targets == targets for job in jobs):
             self._shared.parcels.add(parcels)
-            self._fleet.offer((target.url for target in jobs[0].targets), parcels)
+            self._fleet.offer((target.url for target in targets), parcels)
         else:
             self._fleet.hint(admission.destinations)
             self._stager.wake()

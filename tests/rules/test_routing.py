@@ -4,7 +4,7 @@ import pytest
 
 from postrich.errors import BadSetting
 from postrich.model.delivery import Target
-from postrich.rules.routing import NAMED, OWN, plan
+from postrich.rules.routing import MINED, NAMED, OWN, plan, with_pow_relay
 
 pytestmark = pytest.mark.req("D10")
 
@@ -35,3 +35,14 @@ def test_no_relay_at_all_is_refused_with_what_to_do() -> None:
 def test_a_bad_url_is_named() -> None:
     with pytest.raises(BadSetting, match="ftp"):
         plan(["ftp://a.example"], [])
+
+
+@pytest.mark.req("A14")
+def test_mined_events_always_go_to_the_relay_for_proof_of_work_too() -> None:
+    targets = plan(["wss://a.example/"], [])
+    mined = (("t", "x"), ("nonce", "7", "20"))
+    pow_relay = "wss://pow.example/"
+    assert with_pow_relay(targets, mined, pow_relay) == (*targets, Target(pow_relay, MINED))
+    assert with_pow_relay(targets, (("t", "x"),), pow_relay) == targets
+    assert with_pow_relay(targets, mined, None) == targets
+    assert with_pow_relay(targets, mined, "wss://a.example/") == targets

@@ -11,6 +11,7 @@ from typing import assert_never
 
 import msgspec
 
+from postrich.errors import ForbiddenRelay
 from postrich.model.delivery import Outcome, Verdict
 from postrich.rules.redact import redact
 
@@ -208,6 +209,8 @@ def fault_of(problem: BaseException) -> Fault:
     """Sort a dialling exception by class name and errno, without knowing any library."""
     names = {cls.__name__ for cls in type(problem).__mro__}
     text = redact(str(problem) or type(problem).__name__)
+    if isinstance(problem, ForbiddenRelay):  # an OSError too, but no attempt was made
+        return Fault("forbidden", text)
     if "gaierror" in names:
         return Fault("dns", f"host name cannot be resolved: {text}", network=True)
     if "SSLError" in names:

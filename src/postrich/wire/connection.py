@@ -19,7 +19,9 @@ import picows
 from postrich.model.delivery import Outcome, Verdict
 from postrich.model.event import Event
 from postrich.rules.session import AuthRequest, Session
+from postrich.rules.trust import DialPolicy
 from postrich.wire.framing import is_burst, pack
+from postrich.wire.guard import way_to
 
 CONNECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
@@ -77,8 +79,13 @@ class Connection(picows.WSListener):
         on_progress: Callable[[Connection], None],
         authenticator: Authenticator | None = None,
         within: float = CONNECT_TIMEOUT,
+        guard: DialPolicy | None = None,
     ) -> Connection:
-        """Open the socket; raises whatever went wrong (`rules.replies.fault_of` reads it)."""
+        """Open the socket; raises whatever went wrong (`rules.replies.fault_of` reads it).
+
+        `guard`: where strangers may send us, for a relay that one of them named. None: it is
+        the owner's own, and may be anywhere.
+        """
         connection = cls(session, on_progress, authenticator)
         async with asyncio.timeout(within):
             transport, _ = await picows.ws_connect(
@@ -92,6 +99,7 @@ class Connection(picows.WSListener):
                 auto_ping_idle_timeout=PING_AFTER,
                 auto_ping_reply_timeout=PONG_WITHIN,
                 logger_name=_log,
+                **way_to(session.url, guard),
             )
         if not connection.is_open:  # picows reports an end in mid-handshake as success
             raise ConnectionResetError("the relay hung up during the handshake")
