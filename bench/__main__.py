@@ -6,6 +6,7 @@ each side.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,13 +16,17 @@ from pathlib import Path
 
 from bench.corpus import corpus
 from bench.figures import Figure, keep, show
-from bench.partners import CACHE, nostr_sdk, nostr_tools, null_relays, ours
+from bench.partners import CACHE, nostr_sdk, nostr_sdk_pow, nostr_tools, null_relays, ours
+from bench.selection import selection
 
 EVENTS = 10_000
 ROUNDS = 5
 MANY = 1_000_000
 FEW = 1_000
 DEAD = "ws://127.0.0.1:1/"
+CORES = os.cpu_count() or 1
+MINING_SECONDS = 3.0
+PACE = 0.05  # 100 events in every 50 ms: about a third of what goes flat out
 
 
 def _events() -> Path:
@@ -120,6 +125,47 @@ def dead_relay() -> list[Figure]:
     return [Figure("one dead relay of three: the other two", mine, "events/s", ratios, goal)]
 
 
+def mining() -> list[Figure]:
+    """Ids tried a second on all cores, against nostr-sdk's MultiThreadPow."""
+    mine, theirs = 0.0, 0.0
+    for _ in range(ROUNDS):
+        mine = max(mine, ours("mine_alone", str(MINING_SECONDS), str(CORES))["rate"])
+        theirs = max(theirs, nostr_sdk_pow(MINING_SECONDS)["rate"])
+    ratio = {"nostr-sdk's MultiThreadPow": mine / theirs}
+    return [
+        Figure(f"mining on {CORES} cores", mine, "hashes/s", ratio, "≥ 1 ×"),
+        Figure("mining: nostr-sdk's MultiThreadPow", theirs, "hashes/s", {}),
+    ]
+
+
+def mining_beside() -> list[Figure]:
+    """What a miner and the lanes cost each other, at an easy pace and flat out."""
+    return [
+        *_beside("paced", PACE, "≥ 0.9 ×"),
+        *_beside("flat out", 0.0, ""),
+    ]
+
+
+def _beside(load: str, pace: float, goal: str) -> list[Figure]:
+    events, miners = str(_events()), str(max(1, CORES - 1))
+    seconds = str(MINING_SECONDS)
+    lanes, lanes_alone, miner, miner_alone = 0.0, 0.0, 0.0, 0.0
+    for _ in range(ROUNDS):
+        with null_relays() as urls:
+            both = ours("beside", events, ",".join(urls), str(pace), miners, seconds)
+        with null_relays() as urls:
+            alone = ours("beside", events, ",".join(urls), str(pace), "0", seconds)
+        lanes, lanes_alone = max(lanes, both["oks_rate"]), max(lanes_alone, alone["oks_rate"])
+        miner = max(miner, both["hash_rate"])
+        miner_alone = max(miner_alone, ours("mine_alone", seconds, miners)["rate"])
+    by_lanes = {"lanes alone": lanes / lanes_alone}
+    by_miner = {"miner alone": miner / miner_alone}
+    return [
+        Figure(f"lanes {load} beside a miner", lanes, "OKs/s", by_lanes, goal),
+        Figure(f"miner beside lanes {load}", miner, "hashes/s", by_miner, goal),
+    ]
+
+
 def help_speed() -> list[Figure]:
     """`postrich --help`, from start to end."""
     program = str(Path(sys.executable).with_name("postrich"))
@@ -139,7 +185,8 @@ def _time(command: list[str]) -> float:
 
 
 BENCHES: dict[str, Callable[[], list[Figure]]] = {
-    bench.__name__: bench for bench in (fanout, accept, backlog, dead_relay, help_speed)
+    bench.__name__: bench
+    for bench in (fanout, accept, backlog, dead_relay, mining, mining_beside, selection, help_speed)
 }
 
 

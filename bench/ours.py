@@ -7,12 +7,13 @@ signature checked, every OK recorded.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,16 @@ import uvloop
 from postrich.config import Settings
 from postrich.doors.cli.outset import tune
 from postrich.model.delivery import Target
-from postrich.model.event import Event, is_signed, parse_event
+from postrich.model.event import Event, is_signed, make_draft, parse_event
 from postrich.model.job import JobFilter, NewJob
 from postrich.outbox import Handle, Outbox
 from postrich.rules.backoff import PRESETS
+from postrich.sign.mine import HOPELESS, MiningProgress, mine
 from postrich.sign.verifier import Verifier
 from postrich.store.sqlite import SqliteStore
 
 WARM_UP = 64
+BATCH = 100
 FAR = 4_000_000_000_000
 
 
@@ -109,6 +112,76 @@ async def verify(events_path: str) -> dict[str, Any]:
     return {"one_core": one_core, "all_cores": all_cores}
 
 
+async def mine_alone(seconds: str, processes: str) -> dict[str, Any]:
+    """What the miner tries in a second when nothing else is to be done."""
+    async with _miner(int(processes)) as progress:
+        await asyncio.sleep(float(seconds))
+    return {"rate": _hash_rate(progress)}
+
+
+async def beside(
+    events_path: str, urls: str, pace: str, processes: str, seconds: str
+) -> dict[str, Any]:
+    """Batches at a pace (0: all at once), with a miner of so many processes beside (0: none)."""
+    lines = _lines(events_path)
+    batch = BATCH if float(pace) else len(lines)
+    with _scratch() as folder:
+        async with Outbox.open(f"{folder}/outbox.db", relays=urls.split(",")) as outbox:
+            await outbox.publish_many(lines[:WARM_UP])
+            await outbox.drained()
+            async with _miner(int(processes)) as progress:
+                busy, count = await _deliver(outbox, lines[WARM_UP:], batch, float(pace), seconds)
+    rate = count * len(urls.split(",")) / busy
+    return {"oks_rate": rate, "hash_rate": _hash_rate(progress)}
+
+
+async def _deliver(
+    outbox: Outbox, lines: list[bytes], batch: int, pace: float, seconds: str
+) -> tuple[float, int]:
+    """How long the batches took, each from its handing in to its last OK on disk."""
+    busy, count, started = 0.0, 0, time.perf_counter()
+    for start in range(0, len(lines), batch):
+        begun = time.perf_counter()
+        if begun - started > float(seconds):
+            break
+        answers = await outbox.publish_many(lines[start : start + batch])
+        await outbox.drained()
+        busy += time.perf_counter() - begun
+        count += sum(isinstance(answer, Handle) for answer in answers)
+        await asyncio.sleep(max(0.0, pace - (time.perf_counter() - begun)))
+    return busy, count
+
+
+@contextlib.asynccontextmanager
+async def _miner(processes: int) -> AsyncIterator[list[MiningProgress]]:
+    """Mine something that is never found, meanwhile; 0 processes mine nothing."""
+    progress: list[MiningProgress] = []
+    if not processes:
+        yield progress
+        return
+    at_work = asyncio.Event()
+
+    def note(report: MiningProgress) -> None:
+        if report.hashes:
+            progress.append(report)
+            at_work.set()
+
+    draft = make_draft("ab" * 32, 1_700_000_000, 1, (), "work")
+    mining = asyncio.create_task(mine(draft, HOPELESS, processes=processes, on_progress=note))
+    await at_work.wait()
+    yield progress
+    mining.cancel()
+    await asyncio.wait([mining])
+
+
+def _hash_rate(progress: list[MiningProgress]) -> float:
+    """Between the first and the last report, so that starting up does not count."""
+    if len(progress) < 2:
+        return 0.0
+    first, last = progress[0], progress[-1]
+    return (last.hashes - first.hashes) / (last.seconds - first.seconds)
+
+
 async def fill(store_path: str, count: str, events_path: str) -> dict[str, Any]:
     """Make an outbox in which `count` jobs wait for a relay that is not there."""
     template = parse_event(_lines(events_path)[0])
@@ -166,7 +239,9 @@ def _peak_memory() -> float:
     return 0.0
 
 
-TASKS = {task.__name__: task for task in (fanout, accept, verify, fill, waiting)}
+TASKS = {
+    task.__name__: task for task in (fanout, accept, verify, mine_alone, beside, fill, waiting)
+}
 
 
 def main() -> None:

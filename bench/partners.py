@@ -53,3 +53,8 @@ def nostr_sdk(events: Path, urls: list[str]) -> dict[str, Any]:
     """nostr-sdk's Python client with 256 publishes at once."""
     script = str(HERE / "peers" / "nostr_sdk_client.py")
     return run(sys.executable, script, str(events), ",".join(urls), "256")
+
+
+def nostr_sdk_pow(seconds: float) -> dict[str, Any]:
+    """nostr-sdk's MultiThreadPow, with a thread for each core."""
+    return run(sys.executable, str(HERE / "peers" / "nostr_sdk_pow.py"), str(seconds))

@@ -91,6 +91,27 @@ async def test_events_of_strangers_go_by_the_anonymous_socket(tmp_path: Path) ->
     assert not anonymous.auths
 
 
+async def test_what_waits_behind_the_refused_event_is_not_waited_for(tmp_path: Path) -> None:
+    """Some relays refuse one event after the other, each later than the one before."""
+
+    async def refuse_one(client: Client, event: Event) -> None:
+        if client.auths:
+            await client.send("OK", event["id"], True, "")
+        elif len(client.events) == 1:
+            await client.send("OK", event["id"], False, "auth-required: who are you?")
+
+    async def ask(client: Client) -> None:
+        await client.send("AUTH", "who are you?")
+
+    script = Script(refuse_one, on_open=ask)
+    async with (
+        ScriptedRelay(script) as relay,
+        outbox_at(tmp_path, relay, signer=SecretSigner(ALICE)) as outbox,
+    ):
+        jobs = await all_published(await outbox.publish_many(some_notes(8, ALICE)))
+    assert {job.publish_attempts for job in jobs} == {1}
+
+
 @pytest.mark.req("A6")
 async def test_without_the_key_it_is_parked_until_the_key_comes(tmp_path: Path) -> None:
     script = require_auth("with")

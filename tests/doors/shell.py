@@ -6,6 +6,8 @@ fails with everything that was printed.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import json
 import os
@@ -62,6 +64,7 @@ class Shell:
     capture: pytest.CaptureFixture[str]
     patch: pytest.MonkeyPatch
     variables: dict[str, str] = field(default_factory=dict)
+    command_lines: list[bytes] = field(default_factory=list)
 
     def environment(self, **more: str) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items() if "POSTRICH" not in name}
@@ -90,15 +93,25 @@ class Shell:
         out, err = self.capture.readouterr()
         return Result(code, out, err)
 
-    def start(self, *arguments: object, **more: str) -> Running:
+    def start(self, *arguments: object, stdin: str = "", **more: str) -> Running:
         """Run a command line as a process of its own."""
         command = [*COMMAND, *(str(argument) for argument in arguments)]
-        return Running(command, self.environment(**more))
+        running = Running(command, self.environment(**more), stdin)
+        self.command_lines.append(running.command_line())
+        return running
 
-    def finish(self, *arguments: object, **more: str) -> Result:
+    def finish(self, *arguments: object, stdin: str = "", **more: str) -> Result:
         """Run a command line as a process of its own, to its end."""
-        with self.start(*arguments, **more) as running:
+        with self.start(*arguments, stdin=stdin, **more) as running:
             return running.end()
+
+    async def arun(self, *arguments: object, stdin: str | bytes = b"", **more: str) -> Result:
+        """As `run`, for a test that has something of its own to do meanwhile."""
+        return await asyncio.to_thread(self.run, *arguments, stdin=stdin, **more)
+
+    async def afinish(self, *arguments: object, stdin: str = "", **more: str) -> Result:
+        """As `finish`, for a test that has something of its own to do meanwhile."""
+        return await asyncio.to_thread(self.finish, *arguments, stdin=stdin, **more)
 
     def until(self, look: Callable[[], str], *texts: str) -> str:
         """Look again and again until all of these are seen."""
@@ -118,16 +131,20 @@ class Shell:
 class Running:
     """A process whose lines can be waited for; killed at the end of its `with`, if need be."""
 
-    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: list[str], environment: Mapping[str, str], stdin: str = "") -> None:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it may not read it
+            self._process.stdin.write(stdin)
+            self._process.stdin.close()
         self._out: list[str] = []
         self._err: list[str] = []
         self._news = threading.Condition()
@@ -143,6 +160,10 @@ class Running:
     def pid(self) -> int:
         return self._process.pid
 
+    def command_line(self) -> bytes:
+        """What all users of the machine can see of it."""
+        return Path(f"/proc/{self.pid}/cmdline").read_bytes()
+
     def _read(self, pipe: IO[str], lines: list[str]) -> None:
         for line in pipe:
             with self._news:
@@ -156,6 +177,9 @@ class Running:
         """Everything printed so far."""
         with self._news:
             return "".join([*self._out, *self._err])
+
+    async def await_for(self, *texts: str) -> None:
+        await asyncio.to_thread(self.wait_for, *texts)
 
     def wait_for(self, *texts: str) -> None:
         """Return once all of these were printed."""

@@ -36,7 +36,7 @@ def test_all_is_well(shell: Shell, relay: RelayProcess) -> None:
     answer = shell.run("doctor", "--json")
     assert answer.json["ok"] is True
     assert set(findings(answer)) == {
-        *("settings", "home", "store", "clock", "space", "key"),
+        *("settings", "home", "store", "clock", "space", "key in POSTRICH_NSEC"),
         f"relay {relay.url}",
     }
 
@@ -45,14 +45,14 @@ def test_all_is_well(shell: Shell, relay: RelayProcess) -> None:
 def test_each_fault_is_found_beside_the_others(shell: Shell, dead_relay: str) -> None:
     del shell.variables["POSTRICH_NSEC"]
     shell.variables["POSTRICH_RELAYS"] = dead_relay
-    key = shell.home / "key.ncryptsec"
-    key.write_text("ncryptsec1x")
+    shell.run("account", "add", "--name", "main", POSTRICH_PASSPHRASE="x")
+    [key] = (shell.home / "keys").iterdir()
     key.chmod(0o644)
     (shell.home / "outbox.db").write_bytes(b"this is no database" * 100)
     result = shell.run("doctor", "--json")
     assert result.code == 1
     bad = {name for name, check in findings(result).items() if not check["ok"]}
-    assert bad == {"store", "key", f"relay {dead_relay.rstrip('/')}"}
+    assert bad == {"store", "key of main", f"relay {dead_relay.rstrip('/')}"}
     assert all(check["advice"] for name, check in findings(result).items() if name in bad)
     told = shell.run("doctor")
     assert told.code == 1
@@ -64,7 +64,7 @@ def test_a_home_that_is_not_there(bare_shell: Shell) -> None:
     result = bare_shell.run("doctor", "--json")
     assert result.code == 1
     bad = {name for name, check in findings(result).items() if not check["ok"]}
-    assert bad == {"settings", "home", "store", "key"}
+    assert bad == {"settings", "home", "store", "accounts"}
     assert not bare_shell.home.exists()
 
 
@@ -88,14 +88,14 @@ def test_foreign_files_are_found(shell: Shell) -> None:
     link.execute("CREATE TABLE t (x)")
     link.close()
     (shell.home / "other.db").replace(shell.home / "outbox.db")
-    key = shell.home / "key.ncryptsec"
+    shell.run("account", "add", "--name", "main", POSTRICH_PASSPHRASE="x")
+    [key] = (shell.home / "keys").iterdir()
     key.write_text("nsec1somethingsecret")
-    key.chmod(0o600)
     (shell.home / "postrich.toml").write_text("relays = [\n")
     result = shell.run("doctor", "--json")
     found = findings(result)
     assert "belongs to another program" in found["store"]["text"]
-    assert "holds no ncryptsec" in found["key"]["text"]
+    assert "holds no whole ncryptsec" in found["key of main"]["text"]
     assert "cannot be read" in found["settings"]["text"]
     assert "somethingsecret" not in result.out
 

@@ -11,8 +11,22 @@ import pytest
 import postrich
 from tests.doors.shell import Shell
 
-COMMANDS = ["init", "post", "status", "why", "serve", "doctor", "version", "queue"]
-DEEDS = ["list", "show", "retry", "cancel", "delete"]
+COMMANDS = [
+    "init",
+    "post",
+    "sign",
+    "status",
+    "why",
+    "serve",
+    "doctor",
+    "version",
+    "queue",
+    "account",
+]
+DEEDS = {
+    "queue": ["list", "show", "retry", "cancel", "delete"],
+    "account": ["list", "add", "import", "connect", "remove", "default"],
+}
 
 
 @pytest.mark.req("G2")
@@ -27,8 +41,10 @@ def test_everything_has_help(bare_shell: Shell) -> None:
     for arguments in ([], ["--help"], ["-h"]):
         result = bare_shell.run(*arguments)
         assert result.code == 0
-        assert all(f"\n  {command} " in result.out for command in COMMANDS)
-    for command in [*([name] for name in COMMANDS), *(["queue", deed] for deed in DEEDS)]:
+        assert all(f"\n  {command} " in result.out for command in [*COMMANDS, *DEEDS])
+    deeds = [[group] for group in DEEDS]
+    deeds += [[group, deed] for group, names in DEEDS.items() for deed in names]
+    for command in [*([name] for name in COMMANDS), *deeds]:
         result = bare_shell.run(*command, "--help")
         assert result.code == 0
         assert f"Usage: postrich {' '.join(command)}" in result.out

@@ -26,8 +26,10 @@ def mode_of(path: Path) -> int:
 
 def npub_in(home: Path) -> str:
     """The public key of the key file, by another hand than ours."""
-    locked = EncryptedSecretKey.from_bech32((home / "key.ncryptsec").read_text().strip())
-    return str(Keys(locked.decrypt(PASSPHRASE)).public_key().to_bech32())
+    [file] = (home / "keys").iterdir()
+    keys = Keys(EncryptedSecretKey.from_bech32(file.read_text().strip()).decrypt(PASSPHRASE))
+    assert file.name == f"{keys.public_key().to_hex()}.ncryptsec"
+    return str(keys.public_key().to_bech32())
 
 
 @pytest.mark.req("G2", "A16")
@@ -40,17 +42,22 @@ def test_init_makes_settings_and_an_encrypted_key(locked: Shell) -> None:
     assert npub_in(locked.home) in result.out
     assert "Next: postrich post" in result.out
     assert mode_of(locked.home) == 0o700
-    assert mode_of(locked.home / "key.ncryptsec") == 0o600
+    assert mode_of(locked.home / "keys") == 0o700
+    assert [mode_of(file) for file in (locked.home / "keys").iterdir()] == [0o600]
+
+
+def contents_of(home: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
 @pytest.mark.req("G2")
 def test_init_never_overwrites(locked: Shell) -> None:
     assert locked.run("init").code == 0
-    before = {path: path.read_bytes() for path in locked.home.iterdir()}
+    before = contents_of(locked.home)
     again = locked.run("init", "--relay", "wss://other.example")
     assert again.code == 1
     assert "is there already; nothing was changed" in again.sentence
-    assert {path: path.read_bytes() for path in locked.home.iterdir()} == before
+    assert contents_of(locked.home) == before
 
 
 @pytest.mark.req("G2", "A16")
@@ -89,7 +96,16 @@ def test_without_a_terminal_the_passphrase_comes_from_the_environment(bare_shell
 @pytest.mark.req("G2")
 @pytest.mark.parametrize(
     "arguments",
-    [["--relay", "ftp://nowhere"], ["--relay", "a b"], ["--import", "--no-key"], ["surplus"]],
+    [
+        ["--relay", "ftp://nowhere"],
+        ["--relay", "a b"],
+        ["--import", "--no-key"],
+        ["--no-key", "--keyring"],
+        ["--no-key", "--name", "main"],
+        ["--name", "npub1somebody"],
+        ["--name", " padded"],
+        ["surplus"],
+    ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(locked: Shell, arguments: list[str]) -> None:
     result = locked.run("init", *arguments)

@@ -2,81 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
-import subprocess
-import termios
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 
-from tests.doors.shell import COMMAND, ROOT, WAIT_SECONDS, Shell
+from tests.doors.shell import Shell
+from tests.doors.terminal import Terminal
 from tests.relays import RelayProcess
 from tests.relays.events import make_event
 
 PASSPHRASE = "open sesame 42"
-
-
-class Terminal:
-    """A command line at a terminal of its own."""
-
-    def __init__(self, shell: Shell, *arguments: object, **more: str) -> None:
-        self._screen, far = pty.openpty()
-        self._process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
-            cwd=ROOT,
-            env=shell.environment(TERM="dumb", **more),
-            stdin=far,
-            stdout=far,
-            stderr=far,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-        os.close(far)
-        self.shown = ""
-
-    def expect(self, text: str) -> None:
-        """Read until the text is shown."""
-        while text not in self.shown:
-            block = self._read()
-            assert block, f"{text!r} never came in:\n{self.shown}"
-            self.shown += block
-
-    def press(self, keys: bytes) -> None:
-        os.write(self._screen, keys)
-
-    def answer(self, question: str, text: str) -> None:
-        self.expect(question)
-        self.press(f"{text}\n".encode())
-
-    def end(self) -> int:
-        """Read to the end; the exit code."""
-        while block := self._read():
-            self.shown += block
-        return self._process.wait(WAIT_SECONDS)
-
-    def _read(self) -> str:
-        try:
-            return os.read(self._screen, 65_536).decode()
-        except OSError:  # Linux's way to say that nobody holds the other end any more
-            return ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._screen)
 
 
 @pytest.mark.req("A16", "G2")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.doors.shell import Shell
 from tests.relays import RelayProcess, local_relay
-from tests.relays.events import make_event
+from tests.relays.events import make_event, public_key
 
 
 @pytest.mark.req("G2", "B8")
@@ -47,7 +47,7 @@ def test_a_serve_without_a_key_says_so_and_does_not_hinder_who_has_one(
     draft = make_event(content="unsigned")
     del draft["sig"]
     with shell.start("serve", POSTRICH_NSEC="") as serving:
-        serving.wait_for("no key is at hand", "drafts wait")
+        serving.wait_for("nobody is here to sign", "drafts wait")
         shell.run("post", "--no-wait", "--event", "-", stdin=json.dumps(draft), POSTRICH_NSEC="")
         assert shell.run("post", "signed here").code == 0
         assert serving.stop().code == 0
@@ -85,9 +85,11 @@ def test_after_a_kill_the_next_serve_starts_at_once(shell: Shell) -> None:
 
 @pytest.mark.req("B11", "G2")
 def test_the_log_is_json_on_request(shell: Shell) -> None:
+    draft = {"kind": 1, "content": "an unwelcome note"}
+    draft["pubkey"] = public_key(bytes.fromhex(shell.variables["POSTRICH_NSEC"]))
     with shell.start("serve", "--verbose", "--log-json") as serving:
         serving.wait_for('"serving"')
-        shell.run("post", "--no-wait", "an unwelcome note")
+        shell.run("post", "--no-wait", "--event", "-", stdin=json.dumps(draft), POSTRICH_NSEC="")
         serving.wait_for("content not welcome", '"event": "attempt"')
         result = serving.stop()
     entries = [json.loads(line) for line in result.err.splitlines()]
@@ -101,8 +103,9 @@ def test_the_log_is_json_on_request(shell: Shell) -> None:
 @pytest.mark.req("G2", "A16")
 def test_a_wrong_passphrase_stops_serve(bare_shell: Shell) -> None:
     bare_shell.run("init", POSTRICH_PASSPHRASE="right")
-    result = bare_shell.run("serve", POSTRICH_PASSPHRASE="wrong")
-    assert (result.code, result.sentence) == (1, "the passphrase is wrong")
+    result = bare_shell.finish("serve", POSTRICH_PASSPHRASE="wrong")
+    assert result.code == 1
+    assert result.sentence == "the passphrase is wrong: POSTRICH_PASSPHRASE does not open your key"
 
 
 @pytest.mark.req("G2")

@@ -91,7 +91,7 @@ def test_an_unsigned_draft_waits_for_its_signature(shell: Shell) -> None:
     result = shell.run("post", "--wait", "0.3", "--event", "-", stdin=json.dumps(draft))
     assert result.code == 3
     [reason, *_] = shell.run("why", "--json", event_id(draft)).json["waits"]
-    assert reason.startswith("It waits for its signature")
+    assert reason.startswith(f"It waits for a signer of {draft['pubkey'][:8]}… to sign it")
 
 
 @pytest.mark.req("A12", "G2")

@@ -868,3 +868,36 @@ def test_no_bytes_ever_raise(garbage: list[bytes]) -> None:
         talk.session.receive(data, talk.now)
         talk.session.receive(json.dumps(["OK", data.decode("latin-1"), True]).encode(), talk.now)
     assert talk.session.load == 1
+
+
+@pytest.mark.req("C3", "C9")
+def test_recalled_events_are_sent_elsewhere_and_a_late_ok_still_counts() -> None:
+    talk = Talk()
+    one, two = talk.publish(1, 2)
+    assert talk.session.recall("nobody") == []
+    assert talk.session.recall(one.parcel.pubkey) == [one, two]
+    assert talk.session.load == 0
+    talk.answer(two)
+    assert talk.results() == [(2, DELIVERED, "late")]
+
+
+@pytest.mark.req("C3")
+def test_a_refusal_without_an_id_that_comes_after_auth_is_about_what_was_sent_before_it() -> None:
+    talk = Talk(identity=ME)
+    early = talk.publish(1, 2)
+    talk.hear("AUTH", "abc")
+    talk.sign()
+    talk.wait(AUTH_WAIT)  # no word, as from some: it counts as done
+    talk.said()
+    late = talk.publish(3, 4)
+    talk.said()
+    talk.hear("OK", "", False, "restricted: permission denied")
+    assert talk.sent_events() == [1, 2]
+    for flight in (*early, *late):
+        talk.answer(flight)
+    assert [job for job, outcome, _ in talk.results() if outcome is DELIVERED] == [1, 2, 3, 4]
+    (alone,) = talk.publish(5)
+    talk.publish(6)
+    talk.hear("OK", "", False, "restricted: permission denied")
+    talk.said()
+    assert alone.event_id in talk.session.in_flight

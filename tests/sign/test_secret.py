@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import stat
 from pathlib import Path
 
 import nostr_sdk
@@ -13,7 +11,6 @@ import pytest
 from postrich import SecretSigner, make_draft, parse_secret
 from postrich.errors import KeyProblem
 from postrich.model.event import is_signed
-from postrich.sign.secret import find_signer, write_key_file
 from tests.deliver.outboxes import PATIENCE, outbox_at
 from tests.relays.events import public_key
 from tests.relays.script import require_auth
@@ -91,37 +88,16 @@ def test_our_encryption_is_read_by_others() -> None:
     assert theirs.to_hex() == HEX
 
 
-def test_the_key_file_is_its_owners_alone_and_never_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    old = os.umask(0)
-    try:
-        write_key_file(path, parse_secret(HEX), "correct horse")
-    finally:
-        os.umask(old)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    text = path.read_text()
-    assert text.startswith("ncryptsec1")
-    assert HEX not in text
-    with pytest.raises(KeyProblem, match="not overwritten"):
-        write_key_file(path, SecretSigner.generate(), "another")
-    assert path.read_text() == text
-
-
-def test_the_key_is_found_in_the_environment_or_in_its_file(tmp_path: Path, locked: str) -> None:
-    path = tmp_path / "key"
-    assert find_signer({}, path) is None
-    path.write_text(locked + "\n")
-    unlocked = find_signer({"POSTRICH_PASSPHRASE": "correct horse"}, path)
-    assert unlocked is not None
-    assert unlocked.pubkey == public_key(SECRET)
-    with pytest.raises(KeyProblem, match="give its passphrase"):
-        find_signer({}, path)
-    other = SecretSigner(b"\x02" * 32)
-    named = find_signer({"POSTRICH_NSEC": "02" * 32}, path)
-    assert named is not None
-    assert named.pubkey == other.pubkey
-    with pytest.raises(KeyProblem):
-        find_signer({"POSTRICH_NSEC": "nonsense"}, path)
+def test_messages_between_two_keys_are_read_by_them_alone() -> None:
+    ours, theirs, stranger = (SecretSigner.generate() for _ in range(3))
+    letter = ours.encrypt_to(theirs.pubkey, "hello 🦤")
+    assert "hello" not in letter
+    assert theirs.decrypt_from(ours.pubkey, letter) == "hello 🦤"
+    assert ours.decrypt_from(theirs.pubkey, letter) == "hello 🦤"
+    assert stranger.decrypt_from(ours.pubkey, letter) is None
+    for junk in ("", "pong", "Ag" + "A" * 150, letter[:-4], letter + "AAAA"):
+        assert theirs.decrypt_from(ours.pubkey, junk) is None
+    assert theirs.decrypt_from("0" * 64, letter) is None
 
 
 def test_a_signer_shows_only_its_public_key() -> None:

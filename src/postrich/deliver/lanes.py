@@ -342,7 +342,7 @@ class Lane(Loop):
             self.pace.on_silence(now)
         if verdict.outcome is Outcome.AUTHENTICATE:
             if self._links.authenticate_as(flight):
-                self._tray.unlinked.append(flight)
+                self._tray.unlinked += [flight, *self._links.recall(flight)]
                 self.wake()
                 return 1
             verdict = self._links.why_not(flight, verdict)

@@ -19,6 +19,7 @@ from postrich.wire.connection import Connection
 
 AUTH_KIND = 22242
 MAX_IDENTITIES = 8
+CHALLENGE_LOOKS = 100  # half a second
 
 
 class Links:
@@ -59,14 +60,24 @@ class Links:
             Connection.dial(session, self._on_progress, authenticator, settings.connect_timeout)
         )
         try:
-            self.open[identity] = await self._dialling
+            link = await self._dialling
         except asyncio.CancelledError:
             if self._leaving:
                 return False
             raise
         finally:
             self._dialling = None
+        self.open[identity] = link
+        if identity is not None:
+            await self._await_challenge(link)
         return True
+
+    async def _await_challenge(self, link: Connection) -> None:
+        """This relay wants AUTH: let it ask for a moment, before it has anything to refuse."""
+        for _ in range(CHALLENGE_LOOKS):
+            if not link.is_open or link.session.is_challenged:
+                return
+            await asyncio.sleep(0.005)
 
     def leave(self) -> None:
         """Give up a dial that is under way, and begin none."""
@@ -105,6 +116,11 @@ class Links:
             return False
         self.identities.add(flight.parcel.pubkey)
         return True
+
+    def recall(self, flight: Flight) -> list[Flight]:
+        """Its author's other events on the anonymous socket, which must go where it goes."""
+        anonymous = self.open.get(None)
+        return anonymous.session.recall(flight.parcel.pubkey) if anonymous is not None else []
 
     def _may_authenticate(self, flight: Flight) -> bool:
         return (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 import msgspec
 
@@ -44,10 +45,12 @@ class SigningDesk(Loop):
         self._under_way: dict[str, dict[int, asyncio.Task[None]]] = {}
         self._fences: dict[str, Fence] = {}
         self._came: set[str] = set()
+        self._comings: Counter[str] = Counter()
 
     def signer_came(self, pubkey: str) -> None:
         """The account can sign now."""
         self._came.add(pubkey)
+        self._comings[pubkey] += 1
         self.wake()
 
     async def pass_once(self) -> float | None:
@@ -75,7 +78,11 @@ class SigningDesk(Loop):
         shared = self._shared
         while self._came:
             pubkey = self._came.pop()
-            changes, destinations = await shared.store.signer_came(pubkey, shared.clock.now())
+            try:
+                changes, destinations = await shared.store.signer_came(pubkey, shared.clock.now())
+            except PostrichError:
+                self._came.add(pubkey)  # the next pass tells it
+                raise
             shared.on_changes(changes)
             if destinations:
                 self._fleet.hint(destinations)
@@ -121,11 +128,18 @@ class SigningDesk(Loop):
 
     async def _sign(self, fence: Fence, item: Unsigned) -> list[JobChange]:
         shared = self._shared
+        comings = self._comings[item.draft.pubkey]
         try:
             event, means = await shared.signers.sign_by_whom(item.draft)
         except SignerError as problem:
-            return await self._not_signed(fence, item, problem)
-        log.debug("job %s, phase sign: signed by %s (%s)", item.job, SPOKEN[means], means)
+            return await self._not_signed(fence, item, problem, comings)
+        log.debug(
+            "job %s, phase sign, attempts %s: signed by %s (%s)",
+            item.job,
+            item.sign_attempts + 1,
+            SPOKEN[means],
+            means,
+        )
         changes = await shared.store.signed(
             fence, item.job, event, shared.clock.now(), f"by {SPOKEN[means]}"
         )
@@ -133,22 +147,22 @@ class SigningDesk(Loop):
         return changes
 
     async def _not_signed(
-        self, fence: Fence, item: Unsigned, problem: SignerError
+        self, fence: Fence, item: Unsigned, problem: SignerError, comings: int
     ) -> list[JobChange]:
         shared = self._shared
         now = shared.clock.now()
         attempts = item.sign_attempts + 1
-        policy = msgspec.structs.replace(item.policy, max_attempts=None)  # a signer is waited for
-        following = compute_next_attempt(attempts, policy, now, shared.clock.chance())
-        next_at = following.at if following and not problem.needs_person else None
-        if next_at is not None and next_at >= item.expires_at:
-            next_at = None
+        next_at = self._next_attempt(item, problem, now)
+        is_away = isinstance(problem, SignerUnavailable)
+        if is_away and next_at is not None and self._comings[item.draft.pubkey] != comings:
+            next_at = now  # it came while we heard that it is away
         log.log(
-            logging.DEBUG if isinstance(problem, SignerUnavailable) else logging.ERROR,
-            "job %s, phase sign, attempts %s, next attempt %s: %s: %s",
+            logging.DEBUG if is_away else logging.ERROR,
+            "job %s, phase sign, attempts %s, next attempt %s, signer %s: %s: %s",
             item.job,
             attempts,
             next_at or "none",
+            ", ".join(shared.signers.of(item.draft.pubkey)) or "none",
             problem.code,
             redact(str(problem)),
         )
@@ -156,3 +170,13 @@ class SigningDesk(Loop):
         return await shared.store.not_signed(
             fence, item.job, error, next_at, problem.needs_person, now
         )
+
+    def _next_attempt(self, item: Unsigned, problem: SignerError, now: int) -> int | None:
+        """When to ask again; None where that is for a person, or past the job's lifetime."""
+        if problem.needs_person:
+            return None
+        policy = msgspec.structs.replace(item.policy, max_attempts=None)  # a signer is waited for
+        following = compute_next_attempt(
+            item.sign_attempts + 1, policy, now, self._shared.clock.chance()
+        )
+        return following.at if following and following.at < item.expires_at else None

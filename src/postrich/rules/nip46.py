@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit
 
+import coincurve
 import msgspec
 
 from postrich.errors import (
@@ -19,6 +20,7 @@ from postrich.errors import (
     SignerUnavailable,
     UnknownClient,
 )
+from postrich.rules.redact import redact
 from postrich.rules.trust import normalise_url
 
 KIND = 24133
@@ -46,17 +48,40 @@ class BunkerAddress(msgspec.Struct, frozen=True):
 
 def parse_bunker_uri(text: str) -> BunkerAddress:
     """A `bunker://` address, or `BadSetting` that says what is wrong without repeating it."""
-    parts = urlsplit(text.strip())
+    parts = _split(text.strip())
     if parts.scheme != "bunker":
         raise BadSetting("a bunker's address begins with bunker://")
     remote = parts.netloc.lower()
-    if not _HEX.fullmatch(remote):
+    if not _is_key(remote):
         raise BadSetting("a bunker's address must name its key as 64 hex characters")
     query = parse_qs(parts.query)
-    relays = tuple(dict.fromkeys(normalise_url(url) for url in query.get("relay", ())))
+    try:
+        relays = _distinct(query.get("relay", ()))
+    except BadSetting:  # whose text quotes the URL, into which the secret may have slipped
+        raise BadSetting("the bunker's address names a relay that has no usable URL") from None
     if not relays:
         raise BadSetting("the bunker's address names no relay to meet at")
-    return BunkerAddress(remote, relays[:MAX_RELAYS], query.get("secret", [""])[0])
+    return BunkerAddress(remote, relays, query.get("secret", [""])[0])
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        text.encode()  # what cannot be written cannot be sent to a bunker either
+        return urlsplit(text)
+    except ValueError:
+        raise BadSetting("a bunker's address has the form bunker://key?relay=…") from None
+
+
+def _is_key(text: str) -> bool:
+    try:
+        coincurve.PublicKeyXOnly(bytes.fromhex(text))
+    except ValueError:
+        return False
+    return _HEX.fullmatch(text) is not None
+
+
+def _distinct(urls: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(normalise_url, urls)))[:MAX_RELAYS]
 
 
 def connect_uri(client: str, relays: Sequence[str], secret: str, name: str) -> str:
@@ -81,8 +106,13 @@ class Response(msgspec.Struct, frozen=True):
     @property
     def challenge(self) -> str:
         """The page at which a person must approve first; empty where it is no such answer."""
-        is_one = self.result == "auth_url" and self.error.startswith(("https://", "http://"))
-        return self.error if is_one and self.error.isprintable() else ""
+        is_page = self.error[:8].lower().startswith(("https://", "http://"))
+        return self.error if is_page and self.is_challenge and self.error.isprintable() else ""
+
+    @property
+    def is_challenge(self) -> bool:
+        """The answer itself comes later, once a person has approved."""
+        return self.result == "auth_url"
 
 
 def parse_response(text: str) -> Response | None:
@@ -107,31 +137,66 @@ def _text(value: Any) -> str:
 def relays_of(result: str) -> tuple[str, ...]:
     """The relays that a bunker wants to move to; empty where it stays."""
     try:
-        found = msgspec.json.decode(result, type=list[str])
-        return tuple(dict.fromkeys(normalise_url(url) for url in found))[:MAX_RELAYS]
+        return _distinct(msgspec.json.decode(result, type=list[str]))
     except (msgspec.DecodeError, UnicodeError, BadSetting):
         return ()
 
 
-_UNKNOWN_CLIENT = re.compile(
-    r"not connected|unknown (client|app|session)|no (such )?(session|connection|client)"
-    r"|connect first|unauthori[sz]ed|not authori[sz]ed",
-    re.IGNORECASE,
-)
-_REJECTED = re.compile(
-    r"reject|den(y|ied)|declin|refus|cancel|forbid|disallow|not (allowed|permitted|approved)"
-    r"|permission|secret|unsupported|not supported|unknown method|invalid method",
-    re.IGNORECASE,
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.VERBOSE)
+
+
+#: Read from the top. "Permission denied" is what some say to a client that they forgot.
+_READINGS: tuple[tuple[re.Pattern[str], type[SignerError], str], ...] = (
+    (
+        _words(r"conn(ection[ ])?refused | context[ ]cancell?ed | shared[ ]secret"),
+        SignerUnavailable,
+        "the bunker could not sign",
+    ),
+    (
+        _words(
+            r"""\buser\b.{0,9}\b(reject|den|declin|refus|cancel)
+            | (reject|deni|declin|refus|cancell?)ed[ ]by"""
+        ),
+        SignerRejected,
+        "the bunker said no",
+    ),
+    (
+        _words(
+            r"""(un|not[ _])authori[sz]ed | permission | not[ ]connected | connect[ ]first
+            | (unknown|no[ ]such)[ ](client|app|session|connection)
+            | (client|app|session|connection)[ ]not[ ]found"""
+        ),
+        UnknownClient,
+        "the bunker does not know this client",
+    ),
+    (
+        _words(
+            r"""reject | den(y|ied) | declin | refus | cancel | forbid | disallow
+            | not[ ](allowed|permitted|approved|match) | already[ ]connected
+            | secret | (invalid|expired)[ ]token | token[ ](not|already|expired)
+            | (unknown|unrecogni[sz]ed|unsupported|invalid)[ ]method | not[ _]supported"""
+        ),
+        SignerRejected,
+        "the bunker said no",
+    ),
 )
 
 
 def error_of(text: str) -> SignerError:
     """What a bunker's error means: it does not know us, a person said no, or it is in trouble."""
-    if _UNKNOWN_CLIENT.search(text):
-        return UnknownClient(f"the bunker does not know this client: {text}")
-    if _REJECTED.search(text):
-        return SignerRejected(f"the bunker said no: {text}")
-    return SignerUnavailable(f"the bunker could not sign: {text}")
+    for words, error, meaning in _READINGS:
+        if words.search(text):
+            return error(f"{meaning}: {redact(text)}")
+    return SignerUnavailable(f"the bunker could not sign: {redact(text)}")
+
+
+_TOO_FAST = _words(r"rate.?limit | too[ ]many")
+
+
+def is_rate_limit(text: str) -> bool:
+    """Whether a bunker's error says that we ask too fast."""
+    return _TOO_FAST.search(text) is not None
 
 
 class Pace:
@@ -157,12 +222,12 @@ class Pace:
         self._cool_down = 0.0
 
 
-def may_ask_again(asks: int, last: float, now: float, *, was_away: bool, challenged: bool) -> bool:
+def may_ask_again(asks: int, last: float, now: float, *, was_lost: bool, challenged: bool) -> bool:
     """Whether to send a request anew that was not answered yet.
 
     A bunker that was away never got it. One that shows it to a person must not be pestered.
     """
-    if asks == 0 or was_away:
+    if asks == 0 or was_lost:
         return True
     if challenged:
         return now - last >= APPROVAL

@@ -81,6 +81,11 @@ class Session:
         """Whether time may bring something about."""
         return self._auth.under_way or self.load > 0
 
+    @property
+    def is_challenged(self) -> bool:
+        """Whether the relay has asked who we are."""
+        return self._auth.challenge is not None
+
     # -- what we say ---------------------------------------------------------------------
 
     def publish(self, flight: Flight, now: float) -> None:
@@ -95,6 +100,15 @@ class Session:
         flight.sent_at = now
         self.in_flight[flight.event_id] = flight
         self.outgoing.append(flight.parcel.frame)
+
+    def recall(self, pubkey: str) -> list[Flight]:
+        """The author's events that still wait here: they will be refused until the relay knows
+        who sends them, and are sent elsewhere. An OK that comes after all still counts."""
+        recalled = [f for f in self.in_flight.values() if f.parcel.pubkey == pubkey]
+        for flight in recalled:
+            del self.in_flight[flight.event_id]
+            self._remember(flight)
+        return recalled
 
     def subscribe(self, name: str, *filters: dict[str, Any]) -> None:
         """Ask for what is there and what comes; it is found in `subscriptions.news`."""
@@ -219,10 +233,14 @@ class Session:
         """An answer that names none of several events blames nobody. But where it asks who we
         are, all of them are told that: an OK that still comes for one counts as a late one."""
         self._hint = f"{'OK' if accepted else 'refusal'} without a usable id: {message}"
-        verdict = verdict_of_ok(accepted, message, may_authenticate=self._auth.may_help)
+        asked = list(self.in_flight.values())
+        if self._auth.done:  # it may still speak of those that were sent before
+            asked = [flight for flight in asked if flight.sent_at < self._auth.done_at]
+        may_help = self._auth.may_help or bool(self._auth.done and asked)
+        verdict = verdict_of_ok(accepted, message, may_authenticate=may_help)
         if verdict.outcome is Outcome.AUTHENTICATE:
-            asked, self.in_flight = self.in_flight, {}
-            for flight in asked.values():
+            for flight in asked:
+                del self.in_flight[flight.event_id]
                 self._remember(flight)
                 self._on_auth_required(flight, verdict, now)
 

@@ -64,5 +64,8 @@ def _sealed(draft: Draft, sig: Any) -> Event:
 
 
 def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return "what is no JSON"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

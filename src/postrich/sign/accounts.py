@@ -7,6 +7,7 @@ by its owner only. A file is replaced whole or not at all. The first account is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import Literal
 
 import msgspec
 
-from postrich.errors import KeyProblem
+from postrich.clock import SystemClock
+from postrich.errors import KeyProblem, SignerRejected
 from postrich.sign.bunker import BunkerGrant, BunkerSigner
 from postrich.sign.chooser import Means
+from postrich.sign.rpc import Rpc
 from postrich.sign.secret import (
     SecretSigner,
     drop_from_keyring,
@@ -73,7 +76,7 @@ class Accounts:
             return []
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=list[Account])
-        except msgspec.DecodeError as problem:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
             raise KeyProblem(f"{self._file} cannot be read: {problem}") from None
 
     @property
@@ -105,6 +108,14 @@ class Accounts:
             raise KeyProblem(f"several accounts begin with {text}: give more of it")
         return found[0]
 
+    def key_file(self, pubkey: str) -> Path:
+        """Where the account's own key is, if it is in a file."""
+        return self._keys / f"{pubkey}.ncryptsec"
+
+    def bunker_file(self, pubkey: str) -> Path:
+        """Where the key is by which the account's bunker knows us."""
+        return self._keys / f"{pubkey}.bunker"
+
     # -- changing ----------------------------------------------------------------------------
 
     def add_key(self, signer: SecretSigner, passphrase: str | None, name: str = "") -> Account:
@@ -115,7 +126,7 @@ class Accounts:
         if passphrase is None:
             keep_in_keyring(signer)
         else:
-            _write(self._key_file(signer.pubkey), signer.encrypted(passphrase), replace=False)
+            _write(self.key_file(signer.pubkey), signer.encrypted(passphrase), replace=False)
         place: Place = "keyring" if passphrase is None else "file"
         return self._put(msgspec.structs.replace(known, key=place))
 
@@ -124,7 +135,7 @@ class Accounts:
         known = self._known(grant.pubkey, name)
         credentials = _Credentials(client.exposed(), grant.secret)
         _write(
-            self._bunker_file(grant.pubkey), msgspec.json.encode(credentials).decode(), replace=True
+            self.bunker_file(grant.pubkey), msgspec.json.encode(credentials).decode(), replace=True
         )
         bunker = Bunker(grant.remote, grant.relays, grant.pings)
         return self._put(msgspec.structs.replace(known, bunker=bunker))
@@ -146,9 +157,9 @@ class Accounts:
         if account.key == "keyring" and left.key is None:
             drop_from_keyring(account.pubkey)
         if left.key is None:
-            self._key_file(account.pubkey).unlink(missing_ok=True)
+            self.key_file(account.pubkey).unlink(missing_ok=True)
         if left.bunker is None:
-            self._bunker_file(account.pubkey).unlink(missing_ok=True)
+            self.bunker_file(account.pubkey).unlink(missing_ok=True)
 
     # -- signers -----------------------------------------------------------------------------
 
@@ -156,7 +167,7 @@ class Accounts:
         """The account's own key; `KeyProblem` where the passphrase is wrong or missing."""
         if account.key == "keyring":
             return find_in_keyring(account.pubkey)
-        path = self._key_file(account.pubkey)
+        path = self.key_file(account.pubkey)
         try:
             text = path.read_text("ascii", "replace")
         except FileNotFoundError:
@@ -169,16 +180,33 @@ class Accounts:
     def bunker_signer(self, account: Account) -> BunkerSigner:
         """The way to the account's bunker."""
         assert account.bunker is not None
-        path = self._bunker_file(account.pubkey)
+        client, secret = self._client(account)
+        bunker = account.bunker
+        grant = BunkerGrant(account.pubkey, bunker.remote, bunker.relays, secret, bunker.pings)
+        return BunkerSigner(grant, client)
+
+    async def ask_bunker(self, account: Account, within: float) -> None:
+        """Ask the account's bunker whether it is there; a `SignerError` says why it is not."""
+        assert account.bunker is not None
+        client, _ = self._client(account)
+        rpc = Rpc(client, account.bunker.remote, account.bunker.relays, SystemClock())
+        rpc.start()
+        try:
+            with contextlib.suppress(SignerRejected):  # who says no is there
+                method = "ping" if account.bunker.pings else "get_public_key"
+                await rpc.call(method, within=within)
+        finally:
+            await rpc.close()
+
+    def _client(self, account: Account) -> tuple[SecretSigner, str]:
+        path = self.bunker_file(account.pubkey)
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=_Credentials)
+            return parse_secret(kept.client), kept.secret
         except FileNotFoundError:
             raise KeyProblem(f"{path} is gone: connect to the bunker again") from None
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError, KeyProblem):
             raise KeyProblem(f"{path} is damaged: connect to the bunker again") from None
-        bunker = account.bunker
-        grant = BunkerGrant(account.pubkey, bunker.remote, bunker.relays, kept.secret, bunker.pings)
-        return BunkerSigner(grant, parse_secret(kept.client))
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -201,12 +229,6 @@ class Accounts:
     def _save(self, accounts: list[Account]) -> None:
         text = msgspec.json.format(msgspec.json.encode(accounts)).decode()
         _write(self._file, text, replace=True)
-
-    def _key_file(self, pubkey: str) -> Path:
-        return self._keys / f"{pubkey}.ncryptsec"
-
-    def _bunker_file(self, pubkey: str) -> Path:
-        return self._keys / f"{pubkey}.bunker"
 
 
 def _write(path: Path, text: str, *, replace: bool) -> None:

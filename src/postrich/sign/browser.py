@@ -51,7 +51,7 @@ class BrowserSigner(Signer):
 
     @property
     def is_available(self) -> bool:
-        return bool(self._pages)
+        return bool(self._pages) or any(offer.answer.done() for offer in self._offers.values())
 
     @property
     def trouble(self) -> str:
@@ -71,8 +71,8 @@ class BrowserSigner(Signer):
             answer = await asyncio.shield(offer.answer)
         finally:
             offer.waiters -= 1
-            if offer.answer.done():
-                self._offers.pop(draft.id, None)
+        if self._offers.get(draft.id) is offer:
+            del self._offers[draft.id]
         if isinstance(answer, SignerError):
             raise answer
         return answer
@@ -80,6 +80,8 @@ class BrowserSigner(Signer):
     def _offer(self, draft: Draft) -> _Offer:
         found = self._offers.get(draft.id)
         if found is None:
+            if not self._pages:
+                raise SignerUnavailable(self.trouble)
             found = self._offers[draft.id] = _Offer(draft)
             if len(self._offers) > MAX_KEPT:
                 del self._offers[next(iter(self._offers))]
@@ -103,10 +105,10 @@ class BrowserSigner(Signer):
         self._pages.discard(page)
         if self._pages:
             return
-        for offer in self._offers.values():
-            if not offer.answer.done():
+        for name, offer in list(self._offers.items()):
+            if not offer.answer.done():  # a late signature is still to be fetched
                 offer.answer.set_result(SignerUnavailable("the page was closed"))
-        self._offers = {name: offer for name, offer in self._offers.items() if offer.waiters}
+                del self._offers[name]
 
     def drafts(self) -> list[Draft]:
         return [offer.draft for offer in self._offers.values() if not offer.answer.done()]

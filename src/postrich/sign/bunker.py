@@ -68,6 +68,7 @@ class BunkerSigner(Signer):
         self._clock = clock or SystemClock()
         self._rpc: Rpc | None = None
         self._connecting = asyncio.Lock()
+        self._introductions = 0
 
     @property
     def pubkey(self) -> str:
@@ -90,9 +91,9 @@ class BunkerSigner(Signer):
                 self._clock,
                 pings=self.grant.pings,
             )
-            self._rpc.on_awake = on_came
-            self._rpc.on_challenge = self.on_challenge
             self._rpc.start()
+        self._rpc.on_awake = on_came
+        self._rpc.on_challenge = self.on_challenge
 
     def nudge(self) -> None:
         if self._rpc is not None:
@@ -106,21 +107,25 @@ class BunkerSigner(Signer):
     async def sign(self, draft: Draft) -> Event:
         rpc = self._started()
         template = msgspec.json.encode(template_of(draft)).decode()
+        introductions = self._introductions
         try:
             answer = await self._ask(rpc, draft.id, template)
         except UnknownClient:
-            await self._introduce(rpc)
+            await self._introduce(rpc, introductions)
             answer = await self._ask(rpc, draft.id, template)
         return take_signature(draft, read_answer(answer))
 
     async def _ask(self, rpc: Rpc, key: str, template: str) -> str:
         return await rpc.call("sign_event", template, within=self.patience, key=key)
 
-    async def _introduce(self, rpc: Rpc) -> None:
+    async def _introduce(self, rpc: Rpc, known: int) -> None:
         """It has forgotten us, as some do when they are restarted: say who we are, once."""
         async with self._connecting:
+            if self._introductions != known:
+                return  # another draft's turn did it meanwhile
             try:
                 await connect_to(rpc, self.grant.secret, self.patience)
+                self._introductions += 1
             except SignerRejected as problem:
                 raise SignerRejected(
                     f"{problem}; connect to it anew with `postrich account connect`"
@@ -221,6 +226,7 @@ async def _settle_in(rpc: Rpc, address: BunkerAddress) -> BunkerGrant:
     relays = address.relays
     with contextlib.suppress(SignerError):  # older ones do not know the word, and stay
         relays = relays_of(await rpc.call("switch_relays", within=OPTIONAL_WITHIN)) or relays
+    rpc.channel.use(relays)
     pings = False
     with contextlib.suppress(SignerError):
         pings = await rpc.call("ping", within=OPTIONAL_WITHIN) == "pong"

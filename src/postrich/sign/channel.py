@@ -45,7 +45,7 @@ class Channel:
         clock: Clock,
         on_message: Callable[[Event], None],
         on_open: Callable[[], None],
-        on_verdict: Callable[[Verdict], None],
+        on_verdict: Callable[[str, Verdict], None],
     ) -> None:
         self.client = client
         self.clock = clock
@@ -57,10 +57,6 @@ class Channel:
         self._links: dict[str, _Link] = {}
         self._seen: dict[str, None] = {}
         self._closing: set[asyncio.Task[None]] = set()
-
-    @property
-    def relays(self) -> tuple[str, ...]:
-        return self._relays
 
     @property
     def is_open(self) -> bool:
@@ -163,8 +159,8 @@ class _Link:
         pause = PAUSES[0]
         while True:
             try:
-                await self._converse()
-                pause = PAUSES[0]
+                if await self._converse():
+                    pause = PAUSES[0]
             except Exception as problem:  # noqa: BLE001 - every fault of dialling is the relay's
                 self.trouble = redact(fault_of(problem).text)
                 log.debug("bunker's relay %s: %s", self.url, self.trouble)
@@ -176,8 +172,8 @@ class _Link:
             except TimeoutError:
                 pause = min(PAUSES[1], pause * GROWTH)
 
-    async def _converse(self) -> None:
-        """From the dial to the loss of the socket."""
+    async def _converse(self) -> bool:
+        """From the dial to the loss of the socket; whether the relay listened for us at all."""
         client = self._channel.client
         session = Session(self.url, TIMEOUT, client.pubkey)
         link = await Connection.dial(session, self._on_progress, self._authenticate, TIMEOUT)
@@ -186,7 +182,7 @@ class _Link:
             since = self._channel.clock.now() // 1000 - BACK_THEN
             session.subscribe(MAIL, {"kinds": [KIND], "#p": [client.pubkey], "since": since})
             link.flush()
-            await self._until_live(link)
+            was_live = await self._until_live(link)
             while link.is_open and MAIL not in session.subscriptions.closed:
                 self._news.clear()
                 await self._news.wait()
@@ -196,8 +192,9 @@ class _Link:
             self._connection = None
             session.abandon()
             await link.close()
+        return was_live
 
-    async def _until_live(self, link: Connection) -> None:
+    async def _until_live(self, link: Connection) -> bool:
         """Until the relay has confirmed that it listens for us, or long enough."""
         asked = link.session.subscriptions
         try:
@@ -211,6 +208,7 @@ class _Link:
             self.is_open = True
             self.trouble = ""
             self._channel.note_state()
+        return self.is_open
 
     def _on_progress(self, link: Connection) -> None:
         session = link.session
@@ -218,8 +216,8 @@ class _Link:
         for _, fields in news:
             self._channel.take(fields)
         outcomes, session.outcomes = session.outcomes, []
-        for _, verdict in outcomes:
-            self._channel.on_verdict(verdict)
+        for flight, verdict in outcomes:
+            self._channel.on_verdict(flight.event_id, verdict)
         self._news.set()
 
     async def _authenticate(self, request: AuthRequest) -> Event:

@@ -18,7 +18,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from pathlib import Path
 
 import msgspec
 
@@ -34,8 +33,12 @@ TABLE_DIGITS = 3
 TABLE_BYTES = 1_000_000
 REPORT_SECONDS = 0.1
 PROGRESS_SECONDS = 0.2
-_NONCE_OPENS = b'"nonce","'
-_PROGRAM = "from postrich.sign.mine import dig; dig()"
+_NONCE_OPENS = b'"nonce","'  # as part of a text its quotes would be escaped
+#: Ctrl-C is for the parent, which then ends its helpers.
+_PROGRAM = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "from postrich.sign.mine import dig; dig()"
+)
 
 
 class MiningProgress(msgspec.Struct, frozen=True):
@@ -126,17 +129,12 @@ def _shares(draft: Draft, difficulty: int, count: int) -> list[Share]:
     """The same work for each helper, but for the nonces: none is tried twice."""
     sample = _with_nonce(draft, WIDEST_NONCE, difficulty)
     nonce = b"%d" % WIDEST_NONCE
-    prefix = _opening(sample)
-    suffix = _serialise(sample)[len(prefix) + len(nonce) :]
+    text = _serialise(sample)
+    at = text.rindex(_NONCE_OPENS) + len(_NONCE_OPENS)
+    prefix, suffix = text[:at], text[at + len(nonce) :]
     if sha256(prefix + nonce + suffix).hexdigest() != sample.id:
         raise PostrichError("mining failed: the draft was not read as its id is made")
     return [Share(prefix, suffix, difficulty, 1 + number, count) for number in range(count)]
-
-
-def _opening(sample: Draft) -> bytes:
-    """What is hashed before the nonce. Without content, the last nonce in sight is the tag's."""
-    bare = _serialise(msgspec.structs.replace(sample, content=""))
-    return bare[: bare.rindex(_NONCE_OPENS) + len(_NONCE_OPENS)]
 
 
 def _serialise(draft: Draft) -> bytes:
@@ -237,6 +235,7 @@ class _Digger:
 
 
 async def _start() -> asyncio.subprocess.Process:
+    """Not in a session of its own: Linux weighs sessions, and idleness ends at their borders."""
     told = {name: text for name, text in os.environ.items() if not name.startswith("POSTRICH_")}
     return await asyncio.create_subprocess_exec(
         sys.executable,
@@ -245,7 +244,6 @@ async def _start() -> asyncio.subprocess.Process:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env={**told, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,  # Ctrl-C is for the parent, which then ends its helpers
     )
 
 
@@ -263,7 +261,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     process.stdin.close()
     await process.stdout.read()
     await process.wait()
-    with contextlib.suppress(OSError):  # it had not read all of its share
+    with contextlib.suppress(OSError):  # part of its share may still have been on the way
         await process.stdin.wait_closed()
 
 
@@ -322,13 +320,7 @@ def _search_and_tell(share: Share) -> None:
 
 
 def _stand_back() -> None:
-    """Take only what nobody else wants.
-
-    Linux weighs sessions against each other before it looks into them, and a helper is alone in
-    its own: without the first line the others change nothing.
-    """
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text("19")
+    """Take only what nobody else wants."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(19)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 from postrich.clock import Clock
 from postrich.errors import SignerTimeout, SignerUnavailable
-from postrich.model.delivery import Verdict
+from postrich.model.delivery import Outcome, Verdict
 from postrich.model.event import Event, make_draft
 from postrich.rules.nip46 import (
     KIND,
     Pace,
     Response,
     error_of,
+    is_rate_limit,
     may_ask_again,
     parse_response,
     request_text,
@@ -39,21 +40,34 @@ PING_PAUSES = (1.0, 15.0)
 PING_OFTEN = 30
 PING_GROWTH = 1.5
 MAX_CALLS = 1000
+#: What NIP-44 carries is 65,535 bytes, and the answer is longer than the request.
+MAX_REQUEST = 64_000
 
 
 class _Call:
-    """One request, from the first time it is sent until its answer was taken."""
+    """One request, from the first time it is sent until its answer was taken.
+
+    It has a name of its own each time: some bunkers drop a name that they have seen.
+    """
 
     def __init__(self, method: str, params: tuple[str, ...]) -> None:
-        self.name = secrets.token_hex(8)
+        self.names: list[str] = []
         self.method = method
-        self.text = request_text(self.name, method, params)
+        self.params = params
         self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self.asks = 0
         self.last = 0.0
         self.life = 0
         self.challenge = ""
         self.waiters = 0
+        self.letter = ""
+        self.refusal = ""
+        self.is_lost = False
+
+    def text(self) -> str:
+        """The request under a new name."""
+        self.names.append(secrets.token_hex(8))
+        return request_text(self.names[-1], self.method, self.params)
 
 
 class Rpc:
@@ -84,6 +98,7 @@ class Rpc:
         self._by_key: dict[str, _Call] = {}
         self._life = 0
         self._was_open = False
+        self._reopened = False
         self._heard = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
@@ -118,18 +133,20 @@ class Rpc:
         call.waiters += 1
         try:
             async with asyncio.timeout(within):
-                answer = await self._answer_to(call)
+                await self._wait_for(call)
         except TimeoutError:
-            raise SignerTimeout(self._silence(call, within)) from None
+            if not call.answer.done():  # it may have come in the last moment
+                raise SignerTimeout(self._silence(call, within)) from None
         finally:
             call.waiters -= 1
             if call.answer.done() or key is None:
                 self._forget(call, key)
+        answer = call.answer.result()
         if answer.error:
             raise error_of(answer.error)
         return answer.result
 
-    async def _answer_to(self, call: _Call) -> Response:
+    async def _wait_for(self, call: _Call) -> None:
         """Ask, and ask anew where the bunker was away in between; silence raises doubts."""
         quiet = 0.0
         while not call.answer.done():
@@ -140,18 +157,21 @@ class Rpc:
                 self.doubt()
                 if self.is_away:
                     raise SignerUnavailable(self.trouble)
-        return call.answer.result()
 
     def _silence(self, call: _Call, within: float | None) -> str:
         if call.challenge:
             return f"the bunker waits for you to approve at {call.challenge}"
+        if call.refusal:
+            return f"the bunker's relay did not take the request: {call.refusal}"
         return f"the bunker did not answer in {within:g} s"
 
     def _find(self, method: str, params: tuple[str, ...], key: str | None) -> _Call:
         if key is not None and key in self._by_key:
             return self._by_key[key]
         call = _Call(method, params)
-        self._calls[call.name] = call
+        size = sum(len(param.encode()) for param in params)
+        if size > MAX_REQUEST:
+            raise SignerUnavailable(f"this is too long for a bunker: {size:,} of {MAX_REQUEST:,} B")
         if key is not None:
             self._by_key[key] = call
             if len(self._by_key) > MAX_CALLS:
@@ -160,9 +180,10 @@ class Rpc:
         return call
 
     def _forget(self, call: _Call, key: str | None) -> None:
-        self._calls.pop(call.name, None)
-        if key is not None:
-            self._by_key.pop(key, None)
+        for name in call.names:
+            self._calls.pop(name, None)
+        if key is not None and self._by_key.get(key) is call:
+            del self._by_key[key]
 
     # -- speaking ----------------------------------------------------------------------------
 
@@ -173,21 +194,32 @@ class Rpc:
             call.asks,
             call.last,
             now,
-            was_away=call.life != self._life,
+            was_lost=call.is_lost or call.life != self._life,
             challenged=bool(call.challenge),
         ):
             return
-        call.asks, call.last, call.life = call.asks + 1, now, self._life
-        await asyncio.sleep(self._pace.reserve(now))
+        before = call.asks, call.last, call.life, call.is_lost
+        call.asks, call.last, call.life, call.is_lost = call.asks + 1, now, self._life, False
+        try:
+            await self._turn(call, now)
+        except BaseException:  # it was not sent: whoever comes next may send it
+            call.asks, call.last, call.life, call.is_lost = before
+            raise
+        if not call.answer.done():
+            letter = await self._letter(call.text())
+            self._calls[call.names[-1]] = call
+            call.letter, call.refusal = letter.id, ""
+            self.channel.send(letter)
+            log.debug("bunker %s…: asked to %s", self._short, call.method)
+
+    async def _turn(self, call: _Call, now: float) -> None:
+        """Wait until the request may go out, unless its answer comes first."""
+        await asyncio.wait((call.answer,), timeout=self._pace.reserve(now))
         try:
             async with asyncio.timeout(OPEN_WITHIN):
                 await self.channel.opened.wait()
         except TimeoutError:
-            call.asks -= 1
             raise SignerUnavailable(self.trouble or "the bunker's relays are slow") from None
-        if not call.answer.done():
-            self.channel.send(await self._letter(call.text))
-            log.debug("bunker %s…: asked to %s", self._short, call.method)
 
     async def _letter(self, text: str) -> Event:
         assert self.remote is not None
@@ -217,9 +249,11 @@ class Rpc:
 
     def _on_answer(self, answer: Response) -> None:
         call = self._calls.get(answer.id)
+        if call is None and is_rate_limit(answer.error):
+            self._on_too_fast()
         if call is None or call.answer.done():
             return
-        if answer.result == "auth_url":
+        if answer.is_challenge:
             if answer.challenge and answer.challenge != call.challenge:
                 call.challenge = answer.challenge
                 self.on_challenge(answer.challenge)
@@ -229,9 +263,26 @@ class Rpc:
         if not call.waiters:  # it comes late: whoever asks again finds it here
             self.on_awake()
 
-    def _on_verdict(self, verdict: Verdict) -> None:
-        if verdict.code == "rate-limited":
+    def _on_too_fast(self) -> None:
+        """The bunker took none of a burst, and does not say which: the last one is meant."""
+        self._pace.on_rate_limit(self._clock.tick())
+        waiting = [call for call in self._calls.values() if call.asks and not call.answer.done()]
+        if waiting:
+            max(waiting, key=lambda call: call.last).is_lost = True
+
+    def _on_verdict(self, letter: str, verdict: Verdict) -> None:
+        """What a relay made of a request; one that takes it outweighs one that does not."""
+        is_too_fast = verdict.code == "rate-limited"
+        if is_too_fast:
             self._pace.on_rate_limit(self._clock.tick())
+        call = next((call for call in self._calls.values() if call.letter == letter), None)
+        if call is None:
+            return
+        if verdict.outcome is Outcome.DELIVERED:
+            call.letter, call.refusal, call.is_lost = "", "", False
+        else:
+            call.refusal = verdict.text
+            call.is_lost = is_too_fast
 
     # -- awake or not ------------------------------------------------------------------------
 
@@ -241,6 +292,7 @@ class Rpc:
             self.on_awake()
             return
         self._life += 1  # what was asked while the relays were away may have got lost
+        self._reopened = True
         self.on_awake()
         self.doubt()
 
@@ -273,7 +325,15 @@ class Rpc:
                     await self._heard.wait()
             except TimeoutError:
                 continue
+            self._on_heard(after_silence=silent > 0)
             return
+
+    def _on_heard(self, *, after_silence: bool) -> None:
+        """Where it came back to its relays later than we did, it missed what we asked there."""
+        if self._reopened and after_silence:
+            self._life += 1
+            self.on_awake()
+        self._reopened = False
 
     async def _ping(self) -> None:
         if self.remote is not None and self.channel.is_open:

@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass
 
 from postrich.doors.cli.home import Home
-from postrich.doors.cli.keys import unlock_if_possible
 from postrich.doors.cli.naming import find_jobs
 from postrich.doors.cli.outset import misuse
 from postrich.doors.cli.queueing import relay_meant, states_meant
+from postrich.doors.cli.roster import all_signers
 from postrich.doors.cli.showing import say, write_json
 from postrich.doors.cli.waiting import exit_code, following
 from postrich.doors.cli.words import count
@@ -56,8 +56,7 @@ async def retry(home: Home, choice: Choice, wait: float, as_json: bool) -> int:
     """Try again now, and follow it for a while; exit codes as those of `post`."""
     choice.check()
     home.check()
-    signer = unlock_if_possible(home, may_ask=False)
-    async with following(home, "retry", signer) as (outbox, vigil):
+    async with following(home, "retry", all_signers(home, wait)) as (outbox, vigil):
         jobs = await outbox.retry(await choice.resolve(outbox))
         states = await vigil.wait(jobs, wait)
     if as_json:

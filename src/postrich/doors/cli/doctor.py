@@ -1,6 +1,6 @@
 """`doctor`: is everything there that delivering needs? Each check says what to do next.
 
-Promises: changes nothing, unlocks nothing, and one failing check never hides another.
+Promises: changes nothing, asks for no passphrase, and one failing check never hides another.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from postrich.config import Settings
+from postrich.doors.cli.account_checks import Check, check_accounts
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.probing import probe
 from postrich.doors.cli.showing import say, write_json
@@ -29,23 +27,14 @@ from postrich.store.sqlite.connection import APPLICATION_ID, Database, translate
 SPARSE_BYTES = 100 * 1024 * 1024
 BORN = 2025
 CLOCK_SLACK = 5.0
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One finding; `advice` says what to do where it is bad."""
-
-    name: str
-    ok: bool
-    text: str
-    advice: str = ""
 
 
 async def examine(home: Home, as_json: bool) -> int:
     """Answer `postrich doctor`: 1 where anything is wrong."""
     settings, checks = check_settings(home)
-    for check in (check_home, check_store, check_clock, check_space, check_key):
+    for check in (check_home, check_store, check_clock, check_space):
         checks.append(_safely(check, home))
+    checks += await check_accounts(home)
     if settings is not None:
         checks += await asyncio.gather(*(check_relay(url, settings) for url in settings.relays))
     if as_json:
@@ -142,22 +131,6 @@ def check_space(home: Home) -> Check:
     free = shutil.disk_usage(place).free
     text = f"{free / 2**30:,.1f} GiB free"
     return Check("space", free >= SPARSE_BYTES, text, "free some space: a full disk keeps nothing")
-
-
-def check_key(home: Home) -> Check:
-    if os.environ.get("POSTRICH_NSEC"):
-        return Check("key", True, "taken from POSTRICH_NSEC")
-    if not home.key_file.is_file():
-        advice = "run `postrich init` or set POSTRICH_NSEC; signed events need none"
-        return Check("key", False, f"{home.key_file} is not there", advice)
-    if home.key_file.stat().st_mode & OTHERS:
-        advice = f"run `chmod 600 {home.key_file}`"
-        return Check("key", False, f"{home.key_file} can be read by others", advice)
-    if not home.key_file.read_text("utf-8", "replace").startswith("ncryptsec1"):
-        return Check(
-            "key", False, f"{home.key_file} holds no ncryptsec", "put a backup in its place"
-        )
-    return Check("key", True, f"{home.key_file.name}, encrypted, yours alone")
 
 
 async def check_relay(url: str, settings: Settings) -> Check:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 from postrich.config import Settings, read_settings
 from postrich.errors import AlreadyServed, BadSetting
 from postrich.outbox import Outbox
+from postrich.sign.accounts import Accounts
 from postrich.sign.signer import Signer
 
 LOCK_TRIES = 5
@@ -45,8 +46,8 @@ class Home:
         return self.path / "postrich.toml"
 
     @property
-    def key_file(self) -> Path:
-        return self.path / "key.ncryptsec"
+    def accounts(self) -> Accounts:
+        return Accounts(self.path)
 
     @property
     def lock_file(self) -> Path:
@@ -74,11 +75,13 @@ class Home:
             yield outbox
 
     @asynccontextmanager
-    async def working(self, role: str, signer: Signer | None = None) -> AsyncIterator[Outbox]:
-        """The outbox with its engine running."""
+    async def working(self, role: str, signers: Iterable[Signer] = ()) -> AsyncIterator[Outbox]:
+        """The outbox with its engine running, and those who sign."""
         self.make()
         settings = self.settings()
-        async with Outbox.open(self.store, settings=settings, signer=signer, role=role) as outbox:
+        async with Outbox.open(self.store, settings=settings, role=role) as outbox:
+            for signer in signers:
+                outbox.add_signer(signer)
             yield outbox
 
     # -- who serves --------------------------------------------------------------------------

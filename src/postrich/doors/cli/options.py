@@ -18,6 +18,11 @@ Wait = Annotated[
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for relays.")]
 
+As = Annotated[
+    str | None,
+    typer.Option("--as", help="The account: a name, npub, or hex key.", metavar="ACCOUNT"),
+]
+
 # -- what to post ------------------------------------------------------------------------------
 
 Texts = Annotated[
@@ -41,6 +46,12 @@ Tags = Annotated[
     list[str] | None,
     typer.Option(
         "--tag", help='name=value, or \'["name","value",…]\' (repeatable).', metavar="TAG"
+    ),
+]
+Pow = Annotated[
+    str | None,
+    typer.Option(
+        "--pow", help="Proof of work: bits, or `relays` for what they ask for.", metavar="BITS"
     ),
 ]
 Priority = Annotated[

@@ -1,7 +1,8 @@
 """`post`: a note or one event, handed in and followed for a while.
 
 Promises: what is said to be queued is on disk; a key is asked for only where something must be
-signed, and signs before the note is handed in, so that no other process needs it.
+signed, and signs before the note is handed in, so that no other process needs it. Where no key
+can be opened, the note is kept as a draft, and what it waits for is said.
 """
 
 from __future__ import annotations
@@ -18,18 +19,23 @@ import msgspec
 from postrich.accept import Options, Publishable
 from postrich.doors.cli import bulk
 from postrich.doors.cli.home import Home
-from postrich.doors.cli.keys import note_of, unlock, unlock_if_possible
+from postrich.doors.cli.keys import note_of
+from postrich.doors.cli.mining import bits_of, mined
 from postrich.doors.cli.naming import find_jobs
-from postrich.doors.cli.outset import misuse, run
-from postrich.doors.cli.showing import console, job_document, say, write_json
+from postrich.doors.cli.outset import QUEUED, misuse, run
+from postrich.doors.cli.reasons import look_around
+from postrich.doors.cli.roster import Roster, all_signers, known_accounts
+from postrich.doors.cli.showing import aside, doing, job_document, say, write_json
+from postrich.doors.cli.standing import is_worked_on
 from postrich.doors.cli.waiting import Vigil, exit_code, following
+from postrich.doors.cli.waits import Around, What, waits_for_what
 from postrich.doors.cli.words import count, plain, reached, relay_name
 from postrich.errors import BadSetting, InvalidEvent
 from postrich.model.delivery import DeliveryState
 from postrich.model.job import Job, JobState, Priority
 from postrich.outbox import Handle, Outbox
 from postrich.rules.trust import normalise_url
-from postrich.sign.secret import SecretSigner
+from postrich.sign.signer import Signer
 
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 
@@ -41,6 +47,7 @@ class Note:
     content: str
     kind: int
     tags: list[str]
+    pow: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,9 @@ class Manner:
 
 
 def event_alone() -> Exception:
-    return misuse("--event brings whole events: give no text, --file, --kind or --tag with it")
+    return misuse(
+        "--event brings whole events: give no text, --file, --kind, --tag, --pow or --as with it"
+    )
 
 
 def read_text(words: list[str], file: Path | None, kind: int) -> str:
@@ -141,14 +150,24 @@ def _meant_by(option: str) -> Iterator[None]:
 # -- posting -----------------------------------------------------------------------------------
 
 
-async def post_note(home: Home, note: Note, wishes: Wishes, manner: Manner) -> int:
-    """Write, sign, hand in and follow a note."""
+async def post_note(
+    home: Home, note: Note, name: str | None, wishes: Wishes, manner: Manner
+) -> int:
+    """Write, sign, hand in and follow a note; what cannot be signed now is kept as a draft."""
     fields = {"kind": note.kind, "content": note.content, "tags": [*map(parse_tag, note.tags)]}
-    signer = unlock(home)
-    async with following(home, "post", signer) as (outbox, vigil):
+    bits = None if note.pow is None else bits_of(note.pow)
+    author = Roster(home).author(name)
+    item: Publishable = fields | {"pubkey": author.account.pubkey}
+    async with following(home, "post", author.signers(manner.wait)) as (outbox, vigil):
         options = await options_of(outbox, wishes)
-        event = await outbox.sign(fields, options)
-        return await _follow(outbox, vigil, event, options, manner)
+        if bits is not None:
+            item = await mined(outbox, item, bits, options)
+        if author.key is not None:
+            item = await outbox.sign(item, options)
+        code = await _follow(home, outbox, vigil, item, options, manner)
+    if code == QUEUED and author.trouble:
+        aside(f"postrich: {author.trouble}")
+    return code
 
 
 def post_events(home: Home, source: str, wishes: Wishes, manner: Manner) -> int:
@@ -156,59 +175,74 @@ def post_events(home: Home, source: str, wishes: Wishes, manner: Manner) -> int:
     items = bulk.read_items(source)
     if wishes.key is not None and items.single is None:
         raise misuse("one idempotency key cannot stand for many events", "--key")
-    signer = unlock_if_possible(home, may_ask=False)
-    return run(_post_items(home, signer, items, wishes, manner))
+    return run(_post_items(home, all_signers(home, manner.wait), items, wishes, manner))
 
 
 async def _post_items(
-    home: Home, signer: SecretSigner | None, items: bulk.Items, wishes: Wishes, manner: Manner
+    home: Home, signers: list[Signer], items: bulk.Items, wishes: Wishes, manner: Manner
 ) -> int:
-    async with following(home, "post", signer) as (outbox, vigil):
+    async with following(home, "post", signers) as (outbox, vigil):
         options = await options_of(outbox, wishes)
         if items.single is not None:
             bulk.check_author(items.single)
-            return await _follow(outbox, vigil, items.single, options, manner)
+            return await _follow(home, outbox, vigil, items.single, options, manner)
         return await bulk.post_many(
             outbox, vigil, items, options, wait=manner.wait, as_json=manner.as_json
         )
 
 
 async def _follow(
-    outbox: Outbox, vigil: Vigil, item: Publishable, options: Options, manner: Manner
+    home: Home,
+    outbox: Outbox,
+    vigil: Vigil,
+    item: Publishable,
+    options: Options,
+    manner: Manner,
 ) -> int:
     """Hand one in, wait, and say how it went."""
     [handle] = await outbox.publish_batch([item], options)
-    if manner.wait > 0:
-        progress = console(stderr=True)
-        doing = f"job {handle.id} is kept; delivering (Ctrl-C leaves it queued)"
-        if progress.is_terminal:
-            with progress.status(doing):
-                await vigil.wait([handle.id], manner.wait)
-        else:
+    if manner.wait > 0 and await _may_move(outbox, handle):
+        with doing(f"job {handle.id} is kept; delivering (Ctrl-C leaves it queued)"):
             await vigil.wait([handle.id], manner.wait)
     job = await handle.status()
+    around = await look_around(outbox, known_accounts(home), [job])
     if manner.as_json:
-        write_json(_document(handle, job))
+        write_json(_document(handle, job, around))
     else:
-        _report(handle, job, vigil.unreachable)
+        _report(handle, job, around, vigil.unreachable)
     return exit_code([job.state])
 
 
-def _document(handle: Handle, job: Job) -> dict[str, Any]:
+async def _may_move(outbox: Outbox, handle: Handle) -> bool:
+    """Whether waiting makes sense: not for a draft that no process here can sign."""
+    if handle.state is not JobState.PENDING_SIGN:
+        return True
+    pubkey = (await handle.status()).pubkey
+    at_hand = any(signer.pubkey == pubkey for signer in outbox.signers())
+    return at_hand or await is_worked_on(outbox, by_others=True)
+
+
+def _document(handle: Handle, job: Job, around: Around) -> dict[str, Any]:
     code = exit_code([job.state])
     answer = {"success": code == 0, "queued": code == 3, "is_new": handle.is_new}
-    return answer | {"note": note_of(job.event_id)} | job_document(job)
+    return answer | {"note": note_of(job.event_id)} | job_document(job, around)
 
 
-def _report(handle: Handle, job: Job, unreachable: dict[str, str]) -> None:
+def _report(handle: Handle, job: Job, around: Around, unreachable: dict[str, str]) -> None:
     known = "" if handle.is_new else " (it was handed in before)"
     if job.state is JobState.PUBLISHED:
         say(f"✓ published as job {job.id}: {reached(job)}{known}", "green")
     elif exit_code([job.state]) == 1:
         say(f"✗ job {job.id} is {job.state}: {reached(job)}{known}", "red")
+    elif job.state is JobState.PENDING_SIGN:
+        say(f"… kept as job {job.id}, not signed yet{known}", "yellow")
     else:
         say(f"… queued as job {job.id}: {reached(job)} so far{known}", "yellow")
     say(f"  {note_of(job.event_id)}")
+    wait = waits_for_what(job, around)
+    if wait is not None and wait.what in (What.SIGNER, What.PERSON, What.JOB):
+        say(f"  {wait.text}")
+        return
     for delivery in job.deliveries:
         said = delivery.detail or unreachable.get(delivery.relay, "")
         if delivery.state is not DeliveryState.DELIVERED and said:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postrich.clock import SystemClock
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.keys import note_of
 from postrich.doors.cli.naming import find_job
 from postrich.doors.cli.outset import misuse
+from postrich.doors.cli.reasons import look_around
+from postrich.doors.cli.roster import known_accounts
 from postrich.doors.cli.showing import (
     console,
     job_document,
@@ -54,12 +55,13 @@ async def show_list(home: Home, which: JobFilter, limit: int, as_json: bool) -> 
     async with home.looking() as outbox:
         jobs = await outbox.jobs(which, limit)
         status = await outbox.status()
+        around = await look_around(outbox, known_accounts(home), jobs)
     if as_json:
-        write_json({"text": status.text, "jobs": [job_document(job) for job in jobs]})
+        write_json({"text": status.text, "jobs": [job_document(job, around) for job in jobs]})
         return 0
     if jobs:
         screen = console()
-        screen.print(jobs_table(jobs, SystemClock().now(), screen.width))
+        screen.print(jobs_table(jobs, around, screen.width))
     else:
         say(empty_sentence(which))
     return 0
@@ -76,9 +78,10 @@ async def show_job(home: Home, name: str, as_json: bool) -> int:
     """One job with every relay."""
     async with home.looking() as outbox:
         job = await outbox.job(await find_job(outbox, name))
+        around = await look_around(outbox, known_accounts(home), [job])
     note = note_of(job.event_id)
     if as_json:
-        write_json({"note": note} | job_document(job))
+        write_json({"note": note} | job_document(job, around))
     else:
-        console().print(job_sheet(job, note, SystemClock().now()))
+        console().print(job_sheet(job, note, around))
     return 0

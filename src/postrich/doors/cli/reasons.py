@@ -1,63 +1,47 @@
-"""Why a job is not further than it is: what each part of it waits for now, one sentence each."""
+"""Why a job is not further than it is: what it waits for now, and what each of its relays does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from postrich.clock import SystemClock
 from postrich.doors.cli.standing import is_worked_on
+from postrich.doors.cli.waits import Around, What, waits_for_what
 from postrich.doors.cli.words import plain, relay_name, when
-from postrich.errors import UnknownJob
 from postrich.model.delivery import Delivery, DeliveryState
-from postrich.model.job import Job, JobState
+from postrich.model.job import Job, JobFilter
 from postrich.model.relay import RelayHealth
 from postrich.outbox import Outbox
+from postrich.sign.accounts import Account
 
 
-async def waits_of(outbox: Outbox, job: Job, now: int) -> list[str]:
-    """What the job waits for; nothing where it is finished."""
-    if job.state is JobState.PARKED:
-        return [_parked(job)]
-    if job.is_finished:
+async def look_around(outbox: Outbox, accounts: Sequence[Account], jobs: Sequence[Job]) -> Around:
+    """What is known beside these jobs."""
+    states = {job.id: job.state for job in jobs}
+    needed = {number for job in jobs for number in job.waits_for} - set(states)
+    if needed:
+        others = await outbox.jobs(JobFilter(jobs=tuple(needed)), len(needed))
+        states |= {job.id: job.state for job in others}
+    health = {entry.url: entry for entry in await outbox.health()}
+    return Around(SystemClock().now(), accounts, states, health)
+
+
+async def waits_of(outbox: Outbox, job: Job, around: Around) -> list[str]:
+    """What the job waits for, in sentences; nothing where it is finished."""
+    wait = waits_for_what(job, around)
+    if wait is None:
         return []
-    sentences = await _own_waits(outbox, job, now)
-    is_worked = await is_worked_on(outbox)
-    if not sentences:
-        health = {entry.url: entry for entry in await outbox.health()}
-        sentences = [
-            _delivery_waits(delivery, health.get(delivery.relay), now)
+    sentences = [wait.text]
+    if wait.what in (What.RELAYS, What.NETWORK):
+        sentences = [wait.text] if wait.what is What.NETWORK else []
+        sentences += [
+            _delivery_waits(delivery, around.health.get(delivery.relay), around.now)
             for delivery in job.deliveries
             if delivery.state is DeliveryState.WAITING
         ]
-    if not is_worked:
+    if not job.is_finished and not await is_worked_on(outbox):
         sentences.append("Nobody delivers now: run `postrich serve`.")
     return sentences
-
-
-def _parked(job: Job) -> str:
-    why = f" ({plain(job.error.message)})" if job.error else ""
-    return f"It waits for you{why}: then run `postrich queue retry {job.id}`."
-
-
-async def _own_waits(outbox: Outbox, job: Job, now: int) -> list[str]:
-    """What keeps the whole job from its relays."""
-    if job.state is JobState.SCHEDULED and job.due_at is not None:
-        return [f"It is scheduled for {when(job.due_at, now)}."]
-    if job.state is JobState.PENDING_SIGN:
-        trouble = f" ({plain(job.error.message)})" if job.error else ""
-        again = f"; next try {when(job.next_at, now)}" if job.next_at is not None else ""
-        return [f"It waits for its signature{trouble}{again}."]
-    if job.state is JobState.PUBLISHED:
-        return []
-    return [
-        f"It waits for job {number}, which is {state}."
-        for number in job.waits_for
-        if (state := await _state_of(outbox, number)) is not JobState.PUBLISHED
-    ]
-
-
-async def _state_of(outbox: Outbox, number: int) -> str:
-    try:
-        return (await outbox.job(number)).state
-    except UnknownJob:
-        return "gone"
 
 
 def _delivery_waits(delivery: Delivery, health: RelayHealth | None, now: int) -> str:

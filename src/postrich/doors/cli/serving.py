@@ -1,7 +1,7 @@
 """`serve`: the engine, until SIGINT or SIGTERM.
 
-Promises: one per home; an orderly end burns no attempt; without a key it serves signed events
-and says that drafts wait.
+Promises: one per home; an orderly end burns no attempt; whoever can sign is attached, also who
+comes later, and what stays locked is said: its drafts wait, signed events are served.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import signal
 
 import structlog
 
+from postrich.doors.cli.attendance import Attendance
 from postrich.doors.cli.chronicle import Chronicle
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.journal import open_journal
-from postrich.doors.cli.keys import npub_of, unlock_if_possible
 from postrich.doors.cli.outset import run
+from postrich.doors.cli.roster import Roster
 from postrich.outbox import Outbox
-from postrich.sign.secret import SecretSigner
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("postrich.serve")
 
@@ -25,17 +25,22 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("postrich.serve")
 def serve(home: Home, verbose: bool, log_json: bool) -> int:
     """Answer `postrich serve`."""
     with home.serve_lock():
-        signer = unlock_if_possible(home, may_ask=True)
+        roster = Roster(home)
+        roster.open_keys(roster.everyone(), may_ask=True)
         open_journal(verbose, log_json)
-        return run(_serve(home, signer))
+        return run(_serve(home, roster))
 
 
-async def _serve(home: Home, signer: SecretSigner | None) -> int:
+async def _serve(home: Home, roster: Roster) -> int:
     stopped = stop_signal()
-    async with home.working("serve", signer) as outbox:
+    async with home.working("serve") as outbox:
         writing = asyncio.create_task(Chronicle(log).keep(outbox.watch()))
-        await _greet(home, outbox, signer)
+        attendance = Attendance(outbox, roster, log)
+        await _greet(home, outbox, attendance)
+        attending = asyncio.create_task(attendance.keep())
         await stopped.wait()
+        attending.cancel()
+        await asyncio.gather(attending, return_exceptions=True)
         log.info("stopping", queue=(await outbox.status()).text)
     await writing  # it ends with the outbox, and so hears of its last deliveries
     log.info("stopped")
@@ -58,10 +63,9 @@ def stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _greet(home: Home, outbox: Outbox, signer: SecretSigner | None) -> None:
+async def _greet(home: Home, outbox: Outbox, attendance: Attendance) -> None:
     status = await outbox.status()
     log.info("serving", home=str(home.path), relays=len(outbox.settings.relays), queue=status.text)
-    if signer is not None:
-        log.info("signing", account=npub_of(signer.pubkey))
-    else:
-        log.warning("no key is at hand: signed events are served, drafts wait")
+    await attendance.look()
+    if attendance.is_empty:
+        log.warning("nobody is here to sign: signed events are served, drafts wait")

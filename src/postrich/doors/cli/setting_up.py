@@ -1,4 +1,4 @@
-"""`init`: a home with settings and an encrypted key. Never overwrites anything."""
+"""`init`: a home with settings and a first account. Never overwrites anything."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from postrich.doors.cli.adding import checked_name, imported_key, new_key, where_the_key_is
 from postrich.doors.cli.home import Home
-from postrich.doors.cli.keys import ask_passphrase, new_passphrase, npub_of, read_secret
+from postrich.doors.cli.keys import npub_of
 from postrich.doors.cli.outset import misuse
 from postrich.doors.cli.showing import say
-from postrich.errors import BadSetting, KeyProblem
+from postrich.errors import BadSetting
 from postrich.rules.trust import normalise_url
-from postrich.sign.secret import SecretSigner, parse_secret, write_key_file
+from postrich.sign.accounts import Account
 from postrich.store.sqlite import SqliteStore
 
 _SETTINGS = """\
@@ -49,23 +51,40 @@ policy = "interactive"
 """
 
 
-def init(home: Home, relays: Sequence[str], import_key: bool, no_key: bool) -> int:
+@dataclass(frozen=True)
+class KeyWish:
+    """Which key the home shall begin with."""
+
+    import_key: bool = False
+    no_key: bool = False
+    keyring: bool = False
+    name: str = ""
+
+    def check(self) -> None:
+        if self.import_key and self.no_key:
+            raise misuse("--import and --no-key exclude each other")
+        if self.no_key and (self.keyring or self.name):
+            raise misuse("--no-key makes no account: give no --keyring or --name with it")
+
+
+def init(home: Home, relays: Sequence[str], wish: KeyWish) -> int:
     """Make the home; says the public key and what to do next."""
-    if import_key and no_key:
-        raise misuse("--import and --no-key exclude each other")
-    for file in (home.settings_file, home.key_file):
-        if file.exists():
-            raise BadSetting(f"{file} is there already; nothing was changed")
+    wish.check()
+    if home.settings_file.exists():
+        raise BadSetting(f"{home.settings_file} is there already; nothing was changed")
+    if home.accounts.all():
+        raise BadSetting(f"{home.path} has accounts already; nothing was changed")
     urls = _checked(relays)
-    secret = None if no_key else _imported() if import_key else _new()
+    name = checked_name(wish.name)
+    key = None
+    if not wish.no_key:
+        key = imported_key(wish.keyring) if wish.import_key else new_key(wish.keyring)
     home.make()
-    if secret is not None:
-        signer, passphrase = secret
-        write_key_file(home.key_file, signer, passphrase)
+    account = home.accounts.add_key(*key, name) if key is not None else None
     listed = "".join(f"\n  {json.dumps(url)}," for url in urls)
     home.settings_file.write_text(_SETTINGS.format(relays=listed + "\n" * bool(urls)), "utf-8")
     asyncio.run(_make_store(home))
-    _report(home, urls, secret[0] if secret else None)
+    _report(home, urls, account)
     return 0
 
 
@@ -76,35 +95,20 @@ def _checked(relays: Sequence[str]) -> list[str]:
         raise misuse(str(problem), "--relay") from None
 
 
-def _new() -> tuple[SecretSigner, str]:
-    return SecretSigner.generate(), new_passphrase()
-
-
-def _imported() -> tuple[SecretSigner, str]:
-    """The owner's own key; an encrypted one keeps its passphrase."""
-    text = read_secret()
-    if not text:
-        raise KeyProblem("no key came")
-    if text.startswith("ncryptsec1"):
-        passphrase = ask_passphrase()
-        return parse_secret(text, passphrase), passphrase
-    return parse_secret(text), new_passphrase()
-
-
 async def _make_store(home: Home) -> None:
     store = await SqliteStore.open(str(home.store))
     await store.close()
 
 
-def _report(home: Home, urls: Sequence[str], signer: SecretSigner | None) -> None:
+def _report(home: Home, urls: Sequence[str], account: Account | None) -> None:
     say(f"Your outbox is in {home.path}")
-    if signer is not None:
-        say(f"You are {npub_of(signer.pubkey)}")
-        say(f"Your key is in {home.key_file.name}, encrypted: keep its passphrase, and a copy.")
+    if account is not None:
+        say(f"You are {npub_of(account.pubkey)}")
+        say(where_the_key_is(home, account))
     if not urls:
         say(f"Next: add your relays to {home.settings_file}")
-    elif signer is not None:
+    elif account is not None:
         say('Next: postrich post "hello"')
     else:
-        say("Next: postrich post --event FILE")
+        say("Next: postrich account connect, or postrich post --event FILE")
     sys.stdout.flush()

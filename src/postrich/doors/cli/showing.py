@@ -5,14 +5,19 @@ Promises: stdout gets the answer and nothing else; with `--json` that is JSON an
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from rich.console import Console, Group, RenderableType
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from postrich.doors.cli.waits import Around, waits_for_what
 from postrich.doors.cli.words import (
     ago,
     clock_time,
@@ -64,24 +69,47 @@ def write_json(document: Any, *, indent: bool = True) -> None:
     sys.stdout.flush()
 
 
-def job_document(job: Job) -> dict[str, Any]:
+@functools.cache
+def _margin() -> Console:
+    """One for all that is said beside the answer, so that lines do not disturb the progress."""
+    return console(stderr=True)
+
+
+def aside(text: str) -> None:
+    """One line that is no part of the answer, such as what a person must do meanwhile."""
+    _margin().print(Text(text), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def doing(text: str) -> Iterator[Status | None]:
+    """Show at a terminal that something is going on; elsewhere say nothing."""
+    if not _margin().is_terminal:
+        yield None
+        return
+    with _margin().status(text) as status:
+        yield status
+
+
+def job_document(job: Job, around: Around) -> dict[str, Any]:
     """A job for programs: every field, times in milliseconds, counters per phase (A7)."""
     document: dict[str, Any] = msgspec.to_builtins(job)
     document["attempts"] = {"sign": job.sign_attempts, "publish": job.publish_attempts}
     del document["sign_attempts"]
+    document["waits_for_what"] = msgspec.to_builtins(waits_for_what(job, around))
     return document
 
 
 # -- the list ----------------------------------------------------------------------------------
 
 
-_COLUMNS = ("JOB", "STATE", "SINCE", "KIND", "RELAYS", "NEXT")
+_COLUMNS = ("JOB", "STATE", "SINCE", "KIND", "RELAYS", "WAITS FOR")
 _GAP = 2
+_WAIT_WIDTH = 26
 
 
-def jobs_table(jobs: list[Job], now: int, width: int) -> RenderableType:
+def jobs_table(jobs: list[Job], around: Around, width: int) -> RenderableType:
     """Jobs, one line each; the note gets what the other columns leave of the width."""
-    rows = [_cells(job, now) for job in jobs]
+    rows = [_cells(job, around) for job in jobs]
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     rest = max(8, width - sum(widths) - _GAP * len(widths))
     table = Table.grid(padding=(0, _GAP, 0, 0))
@@ -96,22 +124,25 @@ def jobs_table(jobs: list[Job], now: int, width: int) -> RenderableType:
     return table
 
 
-def _cells(job: Job, now: int) -> tuple[str, ...]:
+def _cells(job: Job, around: Around) -> tuple[str, ...]:
     return (
         str(job.id),
         state_word(job.state),
-        ago(job.accepted_at, now),
+        ago(job.accepted_at, around.now),
         str(job.kind),
         f"{len(job.delivered)}/{len(job.deliveries)}",
-        next_word(job, now),
+        wait_word(job, around),
     )
 
 
-def next_word(job: Job, now: int) -> str:
-    """When something happens to the job next."""
-    if job.is_finished or job.next_at is None:
+def wait_word(job: Job, around: Around) -> str:
+    """What the job waits for, and when something happens to it next."""
+    wait = waits_for_what(job, around)
+    if wait is None:
         return "–"
-    return until(job.next_at, now)
+    is_ahead = job.next_at is not None and job.next_at > around.now and not job.is_finished
+    following = f", {until(job.next_at or 0, around.now)}" if is_ahead else ""
+    return snippet(wait.short, _WAIT_WIDTH - len(following)) + following
 
 
 def status_lines(status: QueueStatus, now: int) -> list[str]:
@@ -142,13 +173,16 @@ def _nothing(status: QueueStatus) -> str:
 # -- one job -----------------------------------------------------------------------------------
 
 
-def job_sheet(job: Job, note: str, now: int) -> RenderableType:
+def job_sheet(job: Job, note: str, around: Around) -> RenderableType:
     """Everything about one job."""
+    now = around.now
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     for name, value in _facts(job, note, now):
         facts.add_row(name, value)
+    if (wait := waits_for_what(job, around)) is not None:
+        facts.add_row("now", Text(wait.text, "yellow"))
     return Group(facts, Text(), deliveries_table(job.deliveries, now))
 
 

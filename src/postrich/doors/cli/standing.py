@@ -1,7 +1,9 @@
-"""`status`: what waits, how the relays are, and who delivers (A12)."""
+"""`status`: what waits, who signs, how the relays are, and who delivers (A12)."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -10,12 +12,16 @@ from rich.text import Text
 
 from postrich.clock import SystemClock
 from postrich.deliver.fleet import is_dead
+from postrich.doors.cli.account_book import account_document, count_drafts, ways_of
 from postrich.doors.cli.home import Home
+from postrich.doors.cli.keys import called
+from postrich.doors.cli.roster import known_accounts
 from postrich.doors.cli.showing import console, say, status_lines, write_json
 from postrich.doors.cli.words import ago, plain, relay_name, until
 from postrich.model.job import QueueStatus
 from postrich.model.relay import RelayHealth
 from postrich.outbox import Outbox
+from postrich.sign.accounts import Account
 from postrich.store.port import Backlog
 
 HEALTH_WORDS = {"closed": ("well", "green"), "half-open": ("being probed", "yellow")}
@@ -28,14 +34,20 @@ async def show_status(home: Home, as_json: bool) -> int:
         backlog = {entry.url: entry for entry in await outbox.backlog()}
         health = {entry.url: entry for entry in await outbox.health()}
         urls = list(dict.fromkeys([*outbox.settings.relays, *backlog, *health]))
+        drafts = await count_drafts(outbox)
     pid = home.serving_pid()
+    accounts = known_accounts(home)
     if as_json:
-        write_json(_document(status, urls, backlog, health, pid))
+        members = [account_document(home, account, drafts) for account in accounts]
+        write_json(_document(status, urls, backlog, health, pid) | {"accounts": members})
         return 0
     now = SystemClock().now()
     for line in status_lines(status, now):
         say(line)
     say(_server_line(pid))
+    if accounts:
+        say("")
+        console().print(_account_table(accounts, drafts))
     if urls:
         say("")
         console().print(_relay_table(urls, backlog, health, now))
@@ -67,6 +79,17 @@ def _document(
     figures: dict[str, Any] = msgspec.to_builtins(status)
     serve = {"running": pid is not None, "pid": pid}
     return {"text": status.text} | figures | {"serve": serve, "relays": relays}
+
+
+def _account_table(accounts: list[Account], drafts: Counter[str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("ACCOUNT", no_wrap=True)
+    table.add_column("DRAFTS", justify="right")
+    table.add_column("SIGNS BY", overflow="fold")
+    for account in accounts:
+        ways = [way.removeprefix("signs by ") for way in ways_of(account)]
+        table.add_row(called(account), f"{drafts[account.pubkey]:,}", "; ".join(ways))
+    return table
 
 
 def _relay_table(
@@ -101,6 +124,9 @@ def health_text(health: RelayHealth | None, now: int) -> Text:
     return Text(*HEALTH_WORDS.get(health.state, (plain(health.state), "")))
 
 
-async def is_worked_on(outbox: Outbox) -> bool:
-    """Whether any process delivers from this outbox now."""
-    return any(not is_dead(worker) for worker in await outbox.workers())
+async def is_worked_on(outbox: Outbox, *, by_others: bool = False) -> bool:
+    """Whether any process (any other than this one) works on this outbox now."""
+    return any(
+        not is_dead(worker) and not (by_others and worker.pid == os.getpid())
+        for worker in await outbox.workers()
+    )

@@ -5,6 +5,7 @@ Promises: says only what the store knows. Reads; never changes anything.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from postrich.clock import SystemClock
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.keys import note_of
 from postrich.doors.cli.naming import find_job
-from postrich.doors.cli.reasons import waits_of
+from postrich.doors.cli.reasons import look_around, waits_of
+from postrich.doors.cli.roster import known_accounts
 from postrich.doors.cli.showing import (
     DELIVERY_STYLES,
     STATE_STYLES,
@@ -25,6 +26,7 @@ from postrich.doors.cli.showing import (
     say,
     write_json,
 )
+from postrich.doors.cli.waits import Around
 from postrich.doors.cli.words import (
     ago,
     clock_time,
@@ -53,21 +55,21 @@ class Line:
 
 async def tell(home: Home, name: str, as_json: bool) -> int:
     """Answer `postrich why JOB`."""
-    now = SystemClock().now()
     async with home.looking() as outbox:
         job = await outbox.job(await find_job(outbox, name))
         lines = lines_of(job, await outbox.story(job.id))
-        waits = await waits_of(outbox, job, now)
+        around = await look_around(outbox, known_accounts(home), [job])
+        waits = await waits_of(outbox, job, around)
     if as_json:
-        write_json(_document(job, lines, waits))
+        write_json(_document(job, lines, waits, around))
     else:
-        _print(job, lines, waits, now)
+        _print(job, lines, waits, around.now)
     return 0
 
 
 def lines_of(job: Job, chapters: list[Chapter]) -> list[Line]:
     """The story in time order: what was noted, and the plain road that needs no note."""
-    lines = [Line(job.accepted_at, _accepted(job))]
+    lines = [Line(job.accepted_at, _accepted(job, chapters))]
     lines += [_line_of_chapter(chapter) for chapter in chapters]
     noted = {(chapter.relay, chapter.at) for chapter in chapters}
     lines += [
@@ -81,26 +83,37 @@ def lines_of(job: Job, chapters: list[Chapter]) -> list[Line]:
         lines.append(
             Line(job.published_at, f"published: the goal of {job.goal} is met", None, "green")
         )
-    return sorted(lines, key=lambda line: line.at)
+    return _gathered(sorted(lines, key=lambda line: line.at))
 
 
-def _accepted(job: Job) -> str:
+def _gathered(lines: list[Line]) -> list[Line]:
+    """The same thing again and again is one line: a signer may be away for days."""
+    found: list[Line] = []
+    for (text, relay), same in itertools.groupby(lines, lambda line: (line.text, line.relay)):
+        first, *others = same
+        times = f" ({len(others) + 1} times)" if others else ""
+        found.append(Line(first.at, text + times, relay, first.style))
+    return found
+
+
+def _accepted(job: Job, chapters: list[Chapter]) -> str:
     text = (
         f"accepted: kind {job.kind}, {count(job.size, 'byte')}, for "
         f"{count(len(job.deliveries), 'relay')}, retry policy {job.policy.name}, "
         f"given up after {span(job.expires_at - (job.due_at or job.accepted_at))}"
     )
-    if job.state is not JobState.PENDING_SIGN and not job.sign_attempts:
-        text += "; signed"
-    return text
+    was_draft = job.sign_attempts or any(chapter.what == "signed" for chapter in chapters)
+    if was_draft or job.state is JobState.PENDING_SIGN:
+        return f"{text}; not signed yet"
+    is_on_its_way = job.state in _SIGNED or job.publish_attempts
+    return f"{text}; signed" if is_on_its_way else text
 
 
+_SIGNED = (JobState.SCHEDULED, JobState.PENDING_PUBLISH, JobState.PUBLISHED)
 _ACTS = {
-    "retried": "retried",
-    "cancelled": "cancelled",
-    "superseded": "superseded",
     "expired": "gave up",
     "not-signed": "not signed",
+    "resumed": "went on",
 }
 
 
@@ -108,6 +121,11 @@ def _line_of_chapter(chapter: Chapter) -> Line:
     detail = plain(chapter.detail)
     if chapter.relay is None:
         what = _ACTS.get(chapter.what, plain(chapter.what))
+        if chapter.what == "signed":
+            return Line(chapter.at, f"signed {detail}".strip(), None, "green")
+        if chapter.what == "not-signed":
+            code, _, detail = detail.partition(": ")
+            return Line(chapter.at, f"{what}: {detail} ({code})", None, "yellow")
         return Line(chapter.at, f"{what}: {detail}" if detail else what)
     attempt = f"attempt {chapter.attempt}: " if chapter.attempt else ""
     said = f"{plain(chapter.what)} — {detail}" if detail else plain(chapter.what)
@@ -131,10 +149,10 @@ def _style(delivery: Delivery) -> str:
 # -- showing -----------------------------------------------------------------------------------
 
 
-def _document(job: Job, lines: list[Line], waits: list[str]) -> dict[str, Any]:
+def _document(job: Job, lines: list[Line], waits: list[str], around: Around) -> dict[str, Any]:
     return {
         "note": note_of(job.event_id),
-        "job": job_document(job),
+        "job": job_document(job, around),
         "story": [{"at": line.at, "relay": line.relay, "text": line.text} for line in lines],
         "waits": waits,
         "evidence": [

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from postrich.clock import SystemClock
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.outset import FAILED, PUBLISHED, QUEUED
+from postrich.doors.cli.showing import aside
 from postrich.model.delivery import DeliveryState
 from postrich.model.job import Job, JobFilter, JobState
-from postrich.observe.notices import DeliveryChanged, JobChanged, RelayChanged
+from postrich.observe.notices import DeliveryChanged, JobChanged, RelayChanged, SignerAsks
 from postrich.outbox import Outbox
 from postrich.sign.signer import Signer
+from postrich.waiting import at_most
 
 GRACE_MS = 5_000
 CHUNK = 500
@@ -39,6 +41,7 @@ class Vigil:
         self._clock = SystemClock()
         self.unreachable: dict[str, str] = {}
         self._news = asyncio.Event()
+        self._told: set[str] = set()
         self._notices = outbox.watch()
         self._task = asyncio.create_task(self._listen())
 
@@ -58,7 +61,6 @@ class Vigil:
         remaining = deque(dict.fromkeys(jobs))
         deadline = self._clock.tick() + seconds
         while remaining:
-            self._news.clear()
             before = len(remaining)
             while await self._look(remaining, states):
                 continue
@@ -67,8 +69,17 @@ class Vigil:
                 deadline = self._clock.tick() + seconds
             if not remaining or self._clock.tick() >= deadline:
                 break
-            await self._pause(len(remaining), deadline)
+            if await self.news(deadline) and len(remaining) > 1:
+                await asyncio.sleep(MANY_PAUSE)  # looking at many costs what delivering needs
         return states
+
+    async def news(self, deadline: float) -> bool:
+        """Until there is news; polling is the truth, since others may work on it."""
+        left = max(0.0, deadline - self._clock.tick())
+        await at_most(self._news, min(left, self._outbox.settings.poll))
+        was_set = self._news.is_set()
+        self._news.clear()
+        return was_set
 
     async def _look(self, remaining: deque[int], states: dict[int, JobState]) -> bool:
         """Look at the next jobs; those not done go to the back. True: all were done, go on."""
@@ -95,17 +106,6 @@ class Vigil:
             for delivery in job.deliveries
         )
 
-    async def _pause(self, count: int, deadline: float) -> None:
-        """Until there is news; polling is the truth, since others may deliver."""
-        left = max(0.0, deadline - self._clock.tick())
-        try:
-            async with asyncio.timeout(min(left, self._outbox.settings.poll)):
-                await self._news.wait()
-        except TimeoutError:
-            return
-        if count > 1:  # looking at many costs what delivering them needs
-            await asyncio.sleep(min(left, MANY_PAUSE))
-
     async def _listen(self) -> None:
         async for notice in self._notices:
             match notice:
@@ -113,20 +113,27 @@ class Vigil:
                     self.unreachable[relay] = detail
                 case RelayChanged(relay=relay, state="closed"):
                     self.unreachable.pop(relay, None)
+                case SignerAsks(url=url):
+                    self._tell_once(f"Your bunker wants you to approve at {url}")
                 case JobChanged() | DeliveryChanged():
                     pass
                 case _:
                     continue
             self._news.set()
 
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            aside(text)
+
 
 @asynccontextmanager
 async def following(
-    home: Home, role: str, signer: Signer | None
+    home: Home, role: str, signers: Iterable[Signer]
 ) -> AsyncIterator[tuple[Outbox, Vigil]]:
     """The home's outbox at work, and a vigil over it."""
     elsewhere = home.serving_pid() is not None
-    async with home.working(role, signer) as outbox:
+    async with home.working(role, signers) as outbox:
         vigil = Vigil(outbox, elsewhere=elsewhere)
         try:
             yield outbox, vigil

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import asyncio
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from postrich.clock import SystemClock
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.queueing import empty_sentence
+from postrich.doors.cli.reasons import look_around
+from postrich.doors.cli.roster import known_accounts
 from postrich.doors.cli.showing import console, jobs_table, status_lines
+from postrich.doors.cli.waits import Around
 from postrich.model.job import Job, JobFilter, QueueStatus
+from postrich.sign.accounts import Account
 
 PERIOD = 0.5
 
-Picture = tuple[list[Job], QueueStatus]
+Picture = tuple[list[Job], QueueStatus, list[Account]]
 
 
 async def watch(home: Home, which: JobFilter, limit: int) -> int:
@@ -29,18 +32,25 @@ async def watch(home: Home, which: JobFilter, limit: int) -> int:
         with Live(console=screen, auto_refresh=False, transient=True) as live:
             last: Picture | None = None
             while True:
-                picture = (await outbox.jobs(which, limit), await outbox.status())
-                if screen.is_terminal:
-                    live.update(_draw(picture, which, screen.width), refresh=True)
-                elif picture != last:
-                    screen.print(_draw(picture, which, screen.width))
+                jobs, accounts = await outbox.jobs(which, limit), known_accounts(home)
+                picture = (jobs, await outbox.status(), accounts)
+                if screen.is_terminal or picture != last:
+                    around = await look_around(outbox, accounts, jobs)
+                    drawn = _draw(picture, around, which, screen.width)
+                    _show(screen, live, drawn)
                     last = picture
                 await asyncio.sleep(PERIOD)
 
 
-def _draw(picture: Picture, which: JobFilter, width: int) -> RenderableType:
-    jobs, status = picture
-    now = SystemClock().now()
-    table = jobs_table(jobs, now, width) if jobs else Text(empty_sentence(which))
-    headline = Text(" · ".join(status_lines(status, now)), style="bold")
+def _show(screen: Console, live: Live, drawn: RenderableType) -> None:
+    if screen.is_terminal:
+        live.update(drawn, refresh=True)
+    else:
+        screen.print(drawn)
+
+
+def _draw(picture: Picture, around: Around, which: JobFilter, width: int) -> RenderableType:
+    jobs, status, _ = picture
+    table = jobs_table(jobs, around, width) if jobs else Text(empty_sentence(which))
+    headline = Text(" · ".join(status_lines(status, around.now)), style="bold")
     return Group(headline, Text(), table)
