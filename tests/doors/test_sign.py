@@ -236,7 +236,7 @@ async def test_an_approval_is_shown_while_it_is_waited_for(
         assert f"the bunker waits for you to approve at {url}" in kept.out
         assert url in (await home.arun("why", 2)).out
         asked = len(bunker.requests)
-        signing = await home.arun("sign", "--wait", "3")
+        signing = await home.arun("sign", "--within", "3")
         assert signing.code == 3
         note = {"kind": 1, "pubkey": bunker.user_pubkey, "tags": [], "content": "a third"}
         both = await home.arun("post", "--wait", "3", "--event", "-", stdin=json.dumps(note))
