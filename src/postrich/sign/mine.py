@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from pathlib import Path
 
 import msgspec
 
@@ -34,11 +35,7 @@ TABLE_BYTES = 1_000_000
 REPORT_SECONDS = 0.1
 PROGRESS_SECONDS = 0.2
 _NONCE_OPENS = b'"nonce","'  # as part of a text its quotes would be escaped
-#: Ctrl-C is for the parent, which then ends its helpers.
-_PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    "from postrich.sign.mine import dig; dig()"
-)
+_PROGRAM = "from postrich.sign.mine import dig; dig()"
 
 
 class MiningProgress(msgspec.Struct, frozen=True):
@@ -235,7 +232,6 @@ class _Digger:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    """Not in a session of its own: Linux weighs sessions, and idleness ends at their borders."""
     told = {name: text for name, text in os.environ.items() if not name.startswith("POSTRICH_")}
     return await asyncio.create_subprocess_exec(
         sys.executable,
@@ -244,6 +240,7 @@ async def _start() -> asyncio.subprocess.Process:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env={**told, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,  # Ctrl-C is for the parent, which then ends its helpers
     )
 
 
@@ -320,7 +317,13 @@ def _search_and_tell(share: Share) -> None:
 
 
 def _stand_back() -> None:
-    """Take only what nobody else wants."""
+    """Take only what nobody else wants.
+
+    Linux weighs sessions against each other before it looks into them, and a helper is alone in
+    its own: without the first line the others change nothing.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
     with contextlib.suppress(OSError, AttributeError):
         os.nice(19)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
