@@ -9,6 +9,7 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 BUNKERS := tests/bunkers/node_modules/.ready
 WITH_NODE := PATH="$(abspath $(BIN)):$$PATH"
+SPREAD := -n auto --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: run test check format lint types bench soak requirements lock clean
@@ -17,10 +18,10 @@ run: $(READY)
 	$(BIN)/postrich serve --demo
 
 test: $(READY_DEV) $(BUNKERS)
-	$(WITH_NODE) $(BIN)/python -m pytest
+	$(WITH_NODE) $(BIN)/python -m pytest $(SPREAD)
 
 check: $(READY_DEV) $(BUNKERS) format lint types
-	$(WITH_NODE) $(BIN)/python -m pytest --cov --cov-report=
+	$(WITH_NODE) $(BIN)/python -m pytest $(SPREAD) --cov --cov-report=
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --include='src/postrich/rules/*' --fail-under=100
 

@@ -35,6 +35,9 @@ WARM_UP = 64
 BATCH = 100
 FAR = 4_000_000_000_000
 
+#: As it comes, but for the network's indexers: nothing here leaves this machine.
+ALONE = Settings(indexers=())
+
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:
     """A folder on a real disk: /tmp may be memory, which would flatter us."""
@@ -53,7 +56,7 @@ async def fanout(events_path: str, urls: str, live: str = "") -> dict[str, Any]:
     relays = urls.split(",")
     awaited = live.split(",") if live else relays
     with _scratch() as folder:
-        async with Outbox.open(f"{folder}/outbox.db", relays=relays) as outbox:
+        async with Outbox.open(f"{folder}/outbox.db", relays=relays, settings=ALONE) as outbox:
             await outbox.publish_many(lines[:WARM_UP])
             await _recorded(outbox, awaited)
             gc.collect()
@@ -86,7 +89,7 @@ async def accept(events_path: str) -> dict[str, Any]:
     lines = _lines(events_path)
     with _scratch() as folder:
         relays = [f"ws://127.0.0.1:{port}/" for port in (1, 2, 3)]
-        async with Outbox.open(f"{folder}/outbox.db", relays=relays) as outbox:
+        async with Outbox.open(f"{folder}/outbox.db", relays=relays, settings=ALONE) as outbox:
             outbox.set_online(False)
             await outbox.publish_many(lines[:WARM_UP])
             started = time.perf_counter()
@@ -126,7 +129,9 @@ async def beside(
     lines = _lines(events_path)
     batch = BATCH if float(pace) else len(lines)
     with _scratch() as folder:
-        async with Outbox.open(f"{folder}/outbox.db", relays=urls.split(",")) as outbox:
+        async with Outbox.open(
+            f"{folder}/outbox.db", relays=urls.split(","), settings=ALONE
+        ) as outbox:
             await outbox.publish_many(lines[:WARM_UP])
             await outbox.drained()
             async with _miner(int(processes)) as progress:
@@ -209,7 +214,7 @@ def _another(event: Event, number: int) -> Event:
 async def waiting(store_path: str) -> dict[str, Any]:
     """Start on a full outbox: how long, how much memory, how quick are claims."""
     started = time.perf_counter()
-    async with Outbox.open(store_path, settings=Settings(timeout=1)) as outbox:
+    async with Outbox.open(store_path, settings=Settings(timeout=1, indexers=())) as outbox:
         jobs = await outbox.jobs(JobFilter(open_only=True), 20)
         start_up = time.perf_counter() - started
         status = await outbox.status()

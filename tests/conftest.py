@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from postrich import config as settings_module
+
+#: No test asks the network's well-known relays for anything, nor does a process that it starts.
+settings_module.INDEXERS = ()
+os.environ["POSTRICH_INDEXERS"] = ""
+
 REQUIREMENTS = Path(__file__).parent.parent / "docs" / "requirements.md"
 _ROW = re.compile(r"^\| ([A-Z]\d+) \|", re.MULTILINE)
 

@@ -50,7 +50,7 @@ def test_settings_come_from_the_file(tmp_path: Path) -> None:
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     settings = read_settings(tmp_path / "none.toml", {})
-    assert settings == Settings()
+    assert settings == check_settings(Settings())
     assert settings.timeout == 10
     assert settings.policy == "interactive"
     assert settings.goal == 1

@@ -29,9 +29,10 @@ from postrich.model.event import (
     seal,
 )
 from postrich.model.job import NewJob, Priority, RetryPolicy
+from postrich.route.router import Router
 from postrich.rules.backoff import PRESETS, check_policy, policy_text
 from postrich.rules.precedence import next_created_at
-from postrich.rules.routing import plan, with_pow_relay
+from postrich.rules.routing import NAMED, WRAPS, fixed_plan, with_pow_relay
 from postrich.sign.signer import Signers
 from postrich.sign.verifier import Verifier
 from postrich.store.port import Store
@@ -54,15 +55,25 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     priority: Priority = Priority.NORMAL
     after: tuple[int, ...] = ()
     key: str | None = None
+    autopilot: bool | None = None
+    goal_mine: int = 0
+    goal_inbox: int = 0
 
 
 class Intake:
     """Checks what is handed in, many at once."""
 
     def __init__(
-        self, settings: Settings, clock: Clock, signers: Signers, store: Store, network: Network
+        self,
+        settings: Settings,
+        clock: Clock,
+        signers: Signers,
+        store: Store,
+        network: Network,
+        router: Router,
     ) -> None:
         self._settings = settings
+        self._router = router
         self._clock = clock
         self._signers = signers
         self._store = store
@@ -85,27 +96,40 @@ class Intake:
         genuine = dict(zip(map(id, events), await self._verifier.check(events), strict=True))
         return [self._judge(content, genuine, terms) for content in contents]
 
-    async def draft(self, item: Publishable) -> Draft:
-        """The unsigned event that an item describes, complete; raises what is wrong with it."""
+    async def content(self, item: Publishable) -> Draft | Event:
+        """What an item describes, complete; raises what is wrong with it."""
         found = await self._read(item)
         if isinstance(found, CallerError):
             raise found
+        return found
+
+    async def draft(self, item: Publishable) -> Draft:
+        """The unsigned event that an item describes."""
+        found = await self.content(item)
         if isinstance(found, Event):
             raise InvalidEvent("the event is signed: nothing of it can be changed any more")
         return found
 
+    def is_auto(self, options: Options) -> bool:
+        """Whether relay lists decide where it goes (D13)."""
+        chosen = self._settings.autopilot if options.autopilot is None else options.autopilot
+        return chosen and not options.relays
+
     def targets(self, options: Options) -> tuple[Target, ...]:
-        """Where an item would go."""
-        return plan(options.relays, self._settings.relays)
+        """Where an item goes as far as no list has a say in it."""
+        if self.is_auto(options) and self._settings.indexers and not self._settings.relays:
+            return ()
+        return fixed_plan(options.relays, self._settings.relays)
 
     def _terms(self, options: Options) -> NewJob:
         """What all jobs of one call have in common: where to, how often, until when."""
         now = self._clock.now()
         policy = self._policy(options)
         targets = self.targets(options)
-        goal = options.goal if options.goal is not None else min(self._settings.goal, len(targets))
-        if not 1 <= goal <= len(targets):
-            raise BadSetting(f"goal {goal} cannot be met by {len(targets)} relay(s)")
+        auto = self.is_auto(options)
+        goal = options.goal or min(self._settings.goal, len(targets) or self._settings.goal)
+        if options.goal == 0 or (goal > len(targets) and not auto):
+            raise BadSetting(f"goal {options.goal} cannot be met by {len(targets)} relay(s)")
         start = max(now, options.at or 0)
         return NewJob(
             content=_NOTHING,
@@ -117,6 +141,9 @@ class Intake:
             goal=goal,
             after=options.after,
             key=options.key,
+            auto=auto,
+            goal_mine=options.goal_mine,
+            goal_inbox=options.goal_inbox,
         )
 
     async def _read(self, item: Publishable) -> Draft | Event | CallerError:
@@ -211,7 +238,7 @@ class Intake:
             expires_at = self._clock.now() + round(policy.lifetime * 1000)
         return NewJob(
             content,
-            with_pow_relay(terms.targets, content.tags, self._settings.pow_relay),
+            self._targets_of(content, terms),
             policy,
             _until(content, expires_at, max(self._clock.now(), terms.due_at or 0)),
             terms.due_at,
@@ -219,7 +246,28 @@ class Intake:
             terms.goal,
             terms.after,
             terms.key,
+            terms.auto,
+            terms.goal_mine,
+            terms.goal_inbox,
         )
+
+    def _targets_of(self, content: Draft | Event, terms: NewJob) -> tuple[Target, ...]:
+        """Where it goes now; nowhere yet, if that must be looked up first."""
+        if not terms.auto:
+            self._refuse_own_wrap(content, terms)
+            return with_pow_relay(terms.targets, content.tags, self._settings.pow_relay)
+        made = self._router.plan_now(content)
+        if made is None or made.refusal or made.unresolved:
+            return ()
+        return made.targets
+
+    def _refuse_own_wrap(self, content: Draft | Event, terms: NewJob) -> None:
+        """D3 before D13: a gift wrap on one's own relays reaches nobody, and tells on people."""
+        if content.kind in WRAPS and any(target.reason != NAMED for target in terms.targets):
+            raise BadSetting(
+                "a gift wrap goes to its recipient's message relays, which are not looked up"
+                " while autopilot is off: name its relays, or turn autopilot on for it"
+            )
 
     def _policy(self, options: Options) -> RetryPolicy:
         if isinstance(options.policy, RetryPolicy):

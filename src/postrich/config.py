@@ -16,15 +16,29 @@ import msgspec
 from postrich.errors import BadSetting
 from postrich.model.job import RetryPolicy
 from postrich.rules.backoff import PRESETS, check_policy
-from postrich.rules.trust import normalise_url
+from postrich.rules.routing import Budgets
+from postrich.rules.trust import DialPolicy, normalise_url
 
 AuthPolicy = Literal["own", "always", "never"]
+
+
+#: Relays that collect everybody's relay lists.
+INDEXERS: tuple[str, ...] = (
+    "wss://purplepag.es/",
+    "wss://user.kindpag.es/",
+    "wss://indexer.coracle.social/",
+)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How an outbox behaves. Times are seconds, sizes bytes."""
 
     relays: tuple[str, ...] = ()
+    autopilot: bool = True
+    indexers: tuple[str, ...] | None = None
+    budgets: Budgets = Budgets()
+    dial: DialPolicy = DialPolicy()
+    trust_lists: bool = False
     pow_relay: str | None = None
     policy: str = "interactive"
     policies: dict[str, RetryPolicy] = {}
@@ -36,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     lanes: int = 256
     serial: bool = False
     auth: AuthPolicy = "own"
+    relay_info: bool = True
     bytes_per_minute: int | None = None
     metered: bool = False
     max_event_bytes: int = 1_048_576
@@ -45,6 +60,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     idle: float = 60.0
     archive_after: float = 60.0
     history_days: float = 90.0
+
+    def guard(self, *, trusted: bool) -> DialPolicy | None:
+        """By which policy a relay is dialled; None: it may be anywhere (C11)."""
+        return None if trusted or self.trust_lists else self.dial
 
     def policy_named(self, name: str) -> RetryPolicy:
         """A policy of the owner's, or a preset."""
@@ -83,9 +102,17 @@ def check_settings(settings: Settings) -> Settings:
     for policy in settings.policies.values():
         check_policy(policy)
     settings.policy_named(settings.policy)
-    relays = tuple(dict.fromkeys(normalise_url(url) for url in settings.relays))
+    relays = _clean(settings.relays)
+    indexers = _clean(INDEXERS if settings.indexers is None else settings.indexers)
+    for field in msgspec.structs.fields(Budgets):
+        if getattr(settings.budgets, field.name) < 1:
+            raise BadSetting(f"budgets.{field.name} must be 1 or more")
     pow_relay = normalise_url(settings.pow_relay) if settings.pow_relay else None
-    return msgspec.structs.replace(settings, relays=relays, pow_relay=pow_relay)
+    return msgspec.structs.replace(settings, relays=relays, indexers=indexers, pow_relay=pow_relay)
+
+
+def _clean(urls: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(normalise_url(url) for url in urls))
 
 
 def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
@@ -98,6 +125,8 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
             raise BadSetting(f"{path} cannot be read: {problem}") from None
     if relays := environment.get("POSTRICH_RELAYS", "").split():
         table["relays"] = relays
+    if "POSTRICH_INDEXERS" in environment:
+        table["indexers"] = environment["POSTRICH_INDEXERS"].split()
     try:
         settings = msgspec.convert(_named(table), Settings)
     except msgspec.ValidationError as problem:

@@ -52,7 +52,15 @@ from postrich.observe.notices import (
     SignerCame,
     Subscription,
 )
+from postrich.route.backfill import Backfill, Copying
+from postrich.route.courtesy import Courtesy
+from postrich.route.cursors import Cursors
+from postrich.route.relay_lists import RelayLists
+from postrich.route.router import Router
 from postrich.rules.limits import required_pow
+from postrich.rules.relay_lists import KINDS, Lookup
+from postrich.rules.routing import Plan, with_pow_relay
+from postrich.rules.trust import DialPolicy
 from postrich.sign.browser import BrowserSession, BrowserSigner
 from postrich.sign.chooser import Means
 from postrich.sign.mine import MiningProgress, mine
@@ -122,9 +130,20 @@ class Outbox:
             on_changes=self._on_changes,
         )
         self._waiting = WaitingRoom(store, self._shared.owner, settings.poll)
-        self._intake = Intake(settings, clock, self._signers, store, self._shared.network)
+        self._lists = RelayLists(store, settings, clock, self._shared.dialling)
+        self.router = Router(settings, self._lists, store, self._signers, clock)
+        self._lists.on_changed = self._on_lists
+        self._lists.hidden_tags = self._signers.hidden_tags
+        self._shared.lists_relay = self._lists.names
+        courtesy = Courtesy(self._lists, clock)
+        self._shared.knock = courtesy.knock_for
+        if settings.autopilot:
+            self._shared.courtesy = courtesy.frame_for
+        self._intake = Intake(
+            settings, clock, self._signers, store, self._shared.network, self.router
+        )
         self._fleet = Fleet(self._shared)
-        self._stager = Stager(self._shared, self._fleet)
+        self._stager = Stager(self._shared, self._fleet, self.router)
         self._desk = SigningDesk(self._shared, self._fleet, self._stager)
         self._signers.on_came = self._on_signer
         self._signers.on_challenge = lambda who, url: self.notices.publish(SignerAsks(who, url))
@@ -174,6 +193,9 @@ class Outbox:
         for loop in (self._desk, self._stager, self._fleet, self._lifeline, self._status):
             await loop.stop()
         await self._signers.close()
+        await self.router.close()
+        await self._lists.close()
+        await self._shared.infos.close()
         await self._intake.close()
         self.notices.close()
         await self._store.close()
@@ -201,7 +223,33 @@ class Outbox:
         """Who is asked to sign, and whether each is available."""
         return list(self._signers)
 
+    def _on_lists(self) -> None:
+        """Somebody's relay list changed: what depends on it is planned anew."""
+        self.router.forget()
+        self._stager.wake()
+
+    async def plan(self, item: Publishable, options: Options | None = None) -> Plan:
+        """Where an item would go, and why; nothing is kept or sent (D10)."""
+        options = options or Options()
+        content = await self.content(item)
+        if not self._intake.is_auto(options):
+            named = self._intake.targets(options)
+            return Plan(with_pow_relay(named, content.tags, self.settings.pow_relay))
+        return await self.router.plan(content)
+
+    async def content(self, item: Publishable) -> Draft | Event:
+        """What an item describes, complete; raises what is wrong with it. Keeps nothing."""
+        return await self._intake.content(item)
+
+    async def lists_of(
+        self, pubkey: str, kinds: Iterable[int] = KINDS, *, refresh: bool = False
+    ) -> dict[int, Lookup]:
+        """Somebody's relay lists, looked for where they are not known (or always)."""
+        found = await self._lists.find([(pubkey, kind) for kind in kinds], refresh=refresh)
+        return {kind: lookup for (_, kind), lookup in found.items()}
+
     def _on_signer(self, pubkey: str) -> None:
+        self._lists.read_again(pubkey)
         self._desk.signer_came(pubkey)
         self.notices.publish(SignerCame(pubkey))
 
@@ -218,6 +266,9 @@ class Outbox:
         priority: Priority = Priority.NORMAL,
         after: Iterable[Handle | int] = (),
         key: str | None = None,
+        autopilot: bool | None = None,
+        goal_mine: int = 0,
+        goal_inbox: int = 0,
     ) -> Handle:
         """Keep an event or draft and deliver it. Returns once it is on disk."""
         if at is not None and at.tzinfo is None:
@@ -230,6 +281,9 @@ class Outbox:
             priority=priority,
             after=tuple(job.id if isinstance(job, Handle) else job for job in after),
             key=key,
+            autopilot=autopilot,
+            goal_mine=goal_mine,
+            goal_inbox=goal_inbox,
         )
         return (await self.publish_batch([item], options))[0]
 
@@ -268,8 +322,9 @@ class Outbox:
         then on the nonce belongs to the draft and is never touched.
         """
         draft = await self._intake.draft(item)
-        targets = self._intake.targets(options or Options())
-        infos = await fetch_infos(target.url for target in targets)
+        targets = (await self.plan(draft, options)).targets
+        guards = {t.url: self.settings.guard(trusted=not t.stranger) for t in targets}
+        infos = await fetch_infos(guards, guards.get)
         needed = max(difficulty, required_pow(infos.values()))
         return await mine(draft, needed, on_progress=on_progress) if needed else draft
 
@@ -306,6 +361,18 @@ class Outbox:
         kept = await asyncio.gather(*map(keep, chunks))
         return [answer for chunk in kept for answer in chunk]
 
+    def backfill(self, wanted: Copying, folder: Path) -> Backfill:
+        """Copies somebody's past events to a relay (D11); run it. `folder` keeps how far it is."""
+        options = Options(relays=(wanted.relay,), policy="offline", priority=Priority.BULK)
+
+        async def hand_in(events: Sequence[Event]) -> list[Handle | CallerError]:
+            return await self.publish_many(events, options)
+
+        def guard_of(url: str) -> DialPolicy | None:
+            return self.settings.guard(trusted=url in wanted.trusted)
+
+        return Backfill(wanted, Cursors(folder), hand_in, guard_of, self._clock)
+
     async def _keep_chunk(
         self, chunk: Sequence[Publishable], options: Options
     ) -> list[Handle | CallerError]:
@@ -318,7 +385,16 @@ class Outbox:
             return []
         admission = await self._store.accept(jobs, self._clock.now())
         self._on_accepted(admission, jobs)
+        await self._learn_lists(admission, jobs)
         return [Handle(self, accepted) for accepted in admission.accepted]
+
+    async def _learn_lists(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
+        """Relay lists that go out now are true from now on (D1); later ones when they are due."""
+        for accepted, job in zip(admission.accepted, jobs, strict=True):
+            event = job.content
+            goes_now = accepted.state is JobState.PENDING_PUBLISH and job.targets
+            if event.kind in KINDS and isinstance(event, Event) and goes_now:
+                await self._lists.learn(event)
 
     def _on_accepted(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
         if self._waiting.delivers:
@@ -344,9 +420,9 @@ class Outbox:
         ]
         targets = jobs[0].targets
         is_plain = len(parcels) == len(jobs) and not jobs[0].after
-        if is_plain and all(job.targets == targets for job in jobs):
+        if is_plain and targets and all(job.targets == targets for job in jobs):
             self._shared.parcels.add(parcels)
-            self._fleet.offer((target.url for target in targets), parcels)
+            self._fleet.offer(targets, parcels)
         else:
             self._fleet.hint(admission.destinations)
             self._stager.wake()
@@ -430,6 +506,7 @@ class Outbox:
 
     async def retry(self, which: JobFilter) -> list[int]:
         """Try again now, whatever the backoff (B6)."""
+        self._lists.doubt()
         changes = await self._store.retry(which, self._clock.now())
         return self._changed_by_hand(changes)
 

@@ -39,6 +39,7 @@ from tests.bunkers.behaviours import (
     says,
     silence,
 )
+from tests.bunkers.makes import full, ndk, scripted, simple
 from tests.bunkers.scripted import ScriptedBunker
 from tests.relays import RelayProcess, free_port, local_relay
 from tests.relays.events import is_valid, public_key
@@ -58,22 +59,6 @@ Bunker = BunkerProcess | ScriptedBunker
 def relay() -> Iterator[RelayProcess]:
     with local_relay() as running:
         yield running
-
-
-def simple(relay: RelayProcess, **options: Any) -> BunkerProcess:
-    return snstr_bunker([relay.url], **options)
-
-
-def full(relay: RelayProcess, **options: Any) -> BunkerProcess:
-    return snstr_bunker([relay.url], make="full", **options)
-
-
-def ndk(relay: RelayProcess, **options: Any) -> BunkerProcess:
-    return ndk_bunker([relay.url], **options)
-
-
-def scripted(relay: RelayProcess, **options: Any) -> ScriptedBunker:
-    return ScriptedBunker([relay.url], **options)
 
 
 PROCESSES = [simple, full, ndk]

@@ -17,7 +17,7 @@ from postrich import Handle, Outbox, Settings
 
 async def work(role: str, store: str, url: str) -> None:
     events = json.loads(await asyncio.to_thread(sys.stdin.readline))
-    settings = Settings(poll=0.02)
+    settings = Settings(poll=0.02, indexers=())
     async with Outbox.open(
         store, relays=[url], settings=settings, deliver=role == "deliver"
     ) as outbox:

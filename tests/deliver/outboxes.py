@@ -71,6 +71,8 @@ async def outbox_at(
         "poll": 0.02,
         "policies": {"quick": QUICK, "slow": SLOW},
         "policy": "quick",
+        "autopilot": False,
+        "relay_info": False,
         **changes,
     }
     urls = [relay if isinstance(relay, str) else relay.url for relay in relays]

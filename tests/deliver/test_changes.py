@@ -351,10 +351,10 @@ async def test_cancelled_while_its_socket_is_dialled_it_is_never_sent(
     dialling, go_on = asyncio.Event(), asyncio.Event()
     dial = Connection.dial
 
-    async def slow_dial(*args: Any) -> Connection:
+    async def slow_dial(*args: Any, **options: Any) -> Connection:
         dialling.set()
         await go_on.wait()
-        return await dial(*args)
+        return await dial(*args, **options)
 
     monkeypatch.setattr(Connection, "dial", slow_dial)
     async with ScriptedRelay(accept) as relay, outbox_at(tmp_path, relay) as outbox:

@@ -106,7 +106,7 @@ async def test_when_every_dial_fails_as_without_a_network_we_are_offline(
 ) -> None:
     dial = Connection.dial
 
-    async def unreachable(*_: Any) -> Connection:
+    async def unreachable(*_: Any, **__: Any) -> Connection:
         raise problem
 
     async with (

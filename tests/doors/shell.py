@@ -73,6 +73,7 @@ class Shell:
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
             "COLUMNS": "80",
             "POSTRICH_HOME": str(self.home),
+            "POSTRICH_INDEXERS": "",
             **self.variables,
             **more,
         }

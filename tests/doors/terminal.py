@@ -41,11 +41,13 @@ class Terminal:
             self._process.stdin.write((piped or "").encode())
             self._process.stdin.close()
         self.shown = ""
+        self._seen = 0
 
     def expect(self, text: str) -> None:
-        """Read until the text is shown."""
-        while text not in self.shown:
+        """Read until the text is shown, after all that was expected before."""
+        while (at := self.shown.find(text, self._seen)) < 0:
             assert self._read(), f"{text!r} never came in:\n{self.shown}"
+        self._seen = at + len(text)
 
     def press(self, keys: bytes) -> None:
         os.write(self._screen, keys)

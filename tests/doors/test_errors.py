@@ -17,6 +17,9 @@ COMMANDS = [
     "sign",
     "status",
     "why",
+    "plan",
+    "lists",
+    "backfill",
     "serve",
     "doctor",
     "version",
@@ -26,6 +29,7 @@ COMMANDS = [
 DEEDS = {
     "queue": ["list", "show", "retry", "cancel", "delete"],
     "account": ["list", "add", "import", "connect", "remove", "default"],
+    "relays": ["list", "show", "add", "remove", "block", "unblock"],
 }
 
 

@@ -110,7 +110,6 @@ def test_a_person_has_three_tries(locked: Shell) -> None:
         for _ in range(2):
             terminal.answer("Passphrase of your key: ", "wrong")
             terminal.expect("the passphrase is wrong: try again")
-            terminal.shown = ""
         terminal.answer("Passphrase of your key: ", RIGHT)
         assert terminal.end() == 0
         assert RIGHT not in terminal.shown
@@ -118,7 +117,6 @@ def test_a_person_has_three_tries(locked: Shell) -> None:
         for _ in range(3):
             terminal.answer("Passphrase of your key: ", "wrong")
             terminal.expect("the passphrase is wrong")
-            terminal.shown = terminal.shown.rpartition("wrong")[2]
         assert terminal.end() == 1
     assert [job["content"] for job in locked.run("queue", "--json").json["jobs"]] == [
         "third time lucky"
@@ -153,7 +151,6 @@ def test_an_encrypted_key_is_imported_with_its_own_passphrase(shell: Shell) -> N
     with Terminal(shell, "account", "import", piped=f"{locked}\n") as terminal:
         terminal.answer("Passphrase of this key: ", RIGHT)
         terminal.expect("the passphrase is wrong: try again")
-        terminal.shown = ""
         terminal.answer("Passphrase of this key: ", OTHER)
         assert terminal.end() == 0
         assert keys.public_key().to_bech32() in terminal.shown

@@ -55,7 +55,7 @@ async def work(store: str, items: Path, ledger_path: Path, urls: list[str]) -> Q
     done = sum(line.startswith(b'["accepted"') for line in told)
     ledger = Ledger(ledger_path)
     signer = parse_secret(os.environ["POSTRICH_NSEC"])
-    settings = Settings(timeout=2.0)
+    settings = Settings(timeout=2.0, indexers=())
     async with Outbox.open(store, relays=urls, signer=signer, settings=settings) as outbox:
         sys.stdout.write("ready\n")
         sys.stdout.flush()

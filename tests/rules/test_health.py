@@ -1,10 +1,15 @@
 """A relay's breaker (B10, C10) and what dialling says of the network (A13)."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postrich.model.relay import RelayHealth
 from postrich.rules.health import (
+    DEAD_AFTER,
+    FORGET_MS,
     LONGEST_WAIT,
     LONGEST_WAIT_OFFLINE,
     Breaker,
@@ -18,6 +23,7 @@ from postrich.rules.health import (
     on_network_back,
     on_reached,
     on_unreached,
+    rank_of,
     smooth,
 )
 from postrich.rules.replies import Fault
@@ -100,6 +106,66 @@ def test_latency_is_smoothed() -> None:
     assert smooth(None, 80.0) == 80.0
     assert smooth(100.0, 200.0) == 110.0
     assert smooth(100.0, 200.0, weight=0.5) == 150.0
+
+
+# -- rank --------------------------------------------------------------------------------------
+
+NOW = 1_800_000_000_000
+
+
+def known(age: int = 0, **figures: Any) -> RelayHealth:
+    return RelayHealth("wss://a.example/", seen_at=NOW - age, **figures)
+
+
+GOOD = known(oks=100, success=1.0, latency_ms=50.0)
+
+
+@pytest.mark.req("C10")
+def test_good_relays_come_before_unknown_ones_and_these_before_bad_ones() -> None:
+    unknown = rank_of(RelayHealth("wss://a.example/"), NOW)
+    slow = rank_of(known(oks=100, success=1.0, latency_ms=5000.0), NOW)
+    silent = rank_of(known(oks=10, timeouts=90, success=0.1), NOW)
+    dead = rank_of(known(failures=DEAD_AFTER, oks=1000, success=1.0), NOW)
+    assert 1 > rank_of(GOOD, NOW) > slow > unknown > silent > dead == 0.0
+    assert unknown == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.req("C10")
+def test_a_few_good_answers_are_enough_to_be_better_than_unknown() -> None:
+    assert rank_of(known(oks=1, success=1.0, latency_ms=100.0), NOW) > 0.5
+    assert rank_of(known(failures=1, success=0.0), NOW) < 0.5
+
+
+@pytest.mark.req("C10")
+def test_old_news_count_for_less_and_less() -> None:
+    weeks = [rank_of(known(FORGET_MS * n, oks=100, success=1.0), NOW) for n in range(5)]
+    assert weeks == sorted(weeks, reverse=True)
+    assert weeks[4] == pytest.approx(0.5, abs=0.05)
+    assert rank_of(known(10**15, oks=100, success=1.0), NOW) == pytest.approx(0.5)
+    ahead = rank_of(known(-FORGET_MS, oks=100, success=1.0), NOW)
+    assert ahead == weeks[0], "a clock that was put back makes nothing new"
+
+
+@pytest.mark.req("C10")
+def test_the_dead_are_given_another_chance_when_that_is_old_news() -> None:
+    assert rank_of(known(FORGET_MS - 1, failures=50), NOW) == 0.0
+    assert rank_of(known(FORGET_MS, failures=50), NOW) > 0.0
+
+
+@pytest.mark.req("C10")
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.integers(0, DEAD_AFTER - 1),
+    st.floats(0, 1),
+    st.none() | st.floats(0, 10**6),
+    st.integers(0, 10**13),
+)
+def test_who_is_not_dead_has_a_rank_between_nothing_and_one(
+    oks: int, timeouts: int, failures: int, success: float, latency: float | None, age: int
+) -> None:
+    figures = {"oks": oks, "timeouts": timeouts, "failures": failures, "success": success}
+    assert 0.0 < rank_of(known(age, latency_ms=latency, **figures), NOW) <= 1.0
 
 
 # -- connectivity ------------------------------------------------------------------------------

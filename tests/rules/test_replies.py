@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postrich.errors import ForbiddenRelay
 from postrich.model.delivery import Outcome, Verdict
 from postrich.rules.replies import (
     MAX_READ,
@@ -397,3 +398,9 @@ def test_a_failed_dial_has_a_name(problem: BaseException, code: str, network: bo
 def test_a_faults_text_holds_no_credentials() -> None:
     fault = fault_of(OSError("cannot reach wss://me:hunter2@relay.example/"))
     assert fault.text == "cannot be reached: cannot reach wss://relay.example/"
+
+
+@pytest.mark.req("C11")
+def test_a_relay_that_may_not_be_dialled_is_no_relay_in_trouble() -> None:
+    fault = fault_of(ForbiddenRelay("it leads inside"))
+    assert (fault.code, fault.text, fault.network) == ("forbidden", "it leads inside", False)

@@ -29,7 +29,7 @@ from postrich.sign.bunker import BunkerGrant, BunkerSigner, Invitation, connect_
 from postrich.sign.channel import Channel
 from postrich.sign.rpc import Rpc
 from postrich.sign.signer import Signers
-from tests.bunkers import BunkerProcess, ndk_bunker, snstr_bunker
+from tests.bunkers import BunkerProcess
 from tests.bunkers.behaviours import (
     FALSE_EVENTS,
     NO_SWITCH,
@@ -45,6 +45,7 @@ from tests.bunkers.behaviours import (
     sends,
     silence,
 )
+from tests.bunkers.makes import full, ndk, scripted, simple
 from tests.bunkers.scripted import ScriptedBunker
 from tests.deliver.outboxes import PATIENCE, until
 from tests.relays import RelayProcess, free_port, local_relay, nostr_relay
@@ -77,22 +78,6 @@ def _suspicious(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bunker that is silent for a moment is pinged, and soon thought asleep."""
     monkeypatch.setattr("postrich.sign.rpc.QUIET", 0.2)
     monkeypatch.setattr("postrich.sign.rpc.PING_PAUSES", (0.2, 0.2))
-
-
-def simple(relay: RelayProcess, **options: Any) -> BunkerProcess:
-    return snstr_bunker([relay.url], **options)
-
-
-def full(relay: RelayProcess, **options: Any) -> BunkerProcess:
-    return snstr_bunker([relay.url], make="full", **options)
-
-
-def ndk(relay: RelayProcess, **options: Any) -> BunkerProcess:
-    return ndk_bunker([relay.url], **options)
-
-
-def scripted(relay: RelayProcess, **options: Any) -> ScriptedBunker:
-    return ScriptedBunker([relay.url], **options)
 
 
 def plays(relay: RelayProcess, behaviour: Any, **options: Any) -> ScriptedBunker:

@@ -45,7 +45,8 @@ def _audit_job(job: Job) -> None:
         assert not waits, f"finished job {job.id} has a waiting delivery"
         assert job.next_at is None, f"finished job {job.id} has a next attempt"
     else:
-        assert waits, f"open job {job.id} ({job.state}) has nothing to wait for"
+        is_staged = job.next_at is not None  # it is still to be routed, in part or at all
+        assert waits or is_staged, f"open job {job.id} ({job.state}) has nothing to wait for"
     is_published = len(job.delivered) >= job.goal
     assert is_published == (job.state is JobState.PUBLISHED), f"job {job.id} is {job.state}"
     assert is_published == (job.published_at is not None)

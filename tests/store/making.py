@@ -29,6 +29,8 @@ from postrich.model.job import (
     NewJob,
     Phase,
     RetryPolicy,
+    Routed,
+    StageItem,
     Unsigned,
 )
 from postrich.rules.backoff import PRESETS
@@ -185,8 +187,14 @@ async def stage(store: Store, owner: str = "worker") -> Fence:
 
 async def route_all(store: Store, now: int = NOW) -> list[JobChange]:
     """What the stager does with signed jobs that are due."""
-    changes, _ = await store.route(await stage(store), await store.stage_due(now, 100), now)
+    due = await store.stage_due(now, 100)
+    changes, _ = await store.route(await stage(store), routed(due), now)
     return changes
+
+
+def routed(items: Sequence[StageItem]) -> list[Routed]:
+    """Each to where it was meant to go."""
+    return [Routed(item, item.targets) for item in items]
 
 
 async def desk(store: Store, owner: str = "worker") -> Fence:

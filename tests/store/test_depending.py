@@ -29,6 +29,7 @@ from tests.store.making import (
     park,
     publish,
     route_all,
+    routed,
     signature_of,
     stage,
     state_of,
@@ -288,7 +289,7 @@ async def test_a_held_job_that_was_cancelled_stays_cancelled(store: Store) -> No
     fence = await stage(store)
     items = await store.stage_due(NOW + 1, 10)
     await store.cancel(named(share), NOW + 1)
-    changes, destinations = await store.route(fence, items, NOW + 2)
+    changes, destinations = await store.route(fence, routed(items), NOW + 2)
     assert (changes, destinations) == ([], set())
     assert await state_of(store, share) is JobState.CANCELLED
     await publish(store, need)

@@ -23,6 +23,7 @@ from tests.store.making import (
     hand_in,
     lane,
     look,
+    routed,
     signature_of,
     snapshot,
     stage,
@@ -194,5 +195,5 @@ async def test_a_stager_that_was_taken_over_writes_nothing(store: Store) -> None
     with pytest.raises(LeaseLost):
         await store.not_signed(lost_desk, unsigned, error, None, False, NOW)
     with pytest.raises(LeaseLost):
-        await store.route(lost, items, NOW + 1)
+        await store.route(lost, routed(items), NOW + 1)
     assert await snapshot(store) == before

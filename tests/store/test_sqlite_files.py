@@ -47,8 +47,9 @@ def make_file(path: Path, content: bytes) -> None:
 def forbid_writing(path: Path) -> None:
     """The file may be read by all and written by nobody."""
     path.chmod(0o444)
-    for folder in list(path.parents)[:3]:
-        folder.chmod(folder.stat().st_mode | 0o055)
+    for folder in path.parents:
+        if folder.owner() == path.owner() and not folder.stat().st_mode & 0o005:
+            folder.chmod(folder.stat().st_mode | 0o055)
 
 
 async def refused(path: Path) -> str:

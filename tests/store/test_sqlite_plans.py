@@ -28,6 +28,8 @@ GROWING = (
 MAY_WALK = {
     "select_jobs": "lists newest first by number and stops at its limit",
     "deleted_originals": "a vanish request means every job; deletions look up",
+    "where_sent": "a vanish request means every job of its author; deletions look up",
+    "reroute": "a changed list may concern any open job of its owner",
     "held_for_signer": "its index holds only deliveries that wait for a signer",
 }
 #: These count: one pass over an index that holds only open rows, never over the table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from postrich.model.delivery import DeliveryState, Target
-from postrich.model.job import JobChange, JobState, Priority, StageItem
+from postrich.model.job import JobChange, JobState, Priority, Routed, StageItem
 from postrich.store.port import Store
 from tests.store.making import (
     BLUE,
@@ -20,6 +20,7 @@ from tests.store.making import (
     look,
     named,
     route_all,
+    routed,
     signature_of,
     stage,
     state_of,
@@ -66,7 +67,7 @@ async def test_a_due_job_gets_its_deliveries(store: Store) -> None:
     number = await hand_in(store, "later", RED, BLUE, due_at=NOW + HOUR)
     fence = await stage(store)
     items = await store.stage_due(NOW + HOUR, 10)
-    changes, destinations = await store.route(fence, items, NOW + HOUR + 5)
+    changes, destinations = await store.route(fence, routed(items), NOW + HOUR + 5)
     assert changes == [JobChange(number, JobState.PENDING_PUBLISH, False)]
     assert destinations == {work.destination.id for work in await store.work()}
     job = await look(store, number)
@@ -82,14 +83,8 @@ async def test_the_router_has_the_last_word_on_where(store: Store) -> None:
     number = await hand_in(store, "later", RED, due_at=NOW + 1)
     fence = await stage(store)
     [item] = await store.stage_due(NOW + 1, 10)
-    rerouted = StageItem(
-        item.job,
-        item.state,
-        item.priority,
-        item.due_at,
-        (Target(BLUE, "new list"), Target(GREEN, "inbox")),
-    )
-    await store.route(fence, [rerouted], NOW + 1)
+    elsewhere = (Target(BLUE, "new list"), Target(GREEN, "inbox"))
+    await store.route(fence, [Routed(item, elsewhere)], NOW + 1)
     job = await look(store, number)
     assert {(d.relay, d.reason) for d in job.deliveries} == {(BLUE, "new list"), (GREEN, "inbox")}
 
@@ -117,7 +112,7 @@ async def test_a_job_that_ended_meanwhile_is_not_routed(store: Store) -> None:
     items = await store.stage_due(NOW + 1, 10)
     await store.cancel(named(cancelled, deleted), NOW + 1)
     await store.delete(named(deleted))
-    assert await store.route(fence, items, NOW + 1) == ([], set())
+    assert await store.route(fence, routed(items), NOW + 1) == ([], set())
     assert await state_of(store, cancelled) is JobState.CANCELLED
     assert await store.work() == []
 
@@ -126,12 +121,12 @@ async def test_routing_twice_makes_no_second_delivery(store: Store) -> None:
     number = await hand_in(store, "later", due_at=NOW + 1)
     fence = await stage(store)
     items = await store.stage_due(NOW + 1, 10)
-    await store.route(fence, items, NOW + 1)
-    await store.route(fence, items, NOW + 1)
+    await store.route(fence, routed(items), NOW + 1)
+    await store.route(fence, routed(items), NOW + 1)
     hand = await lane(store)
     assert await hand.jobs(NOW + 1) == [number]
     await hand.deliver(number, now=NOW + 1)
-    await store.route(fence, items, NOW + 1)
+    await store.route(fence, routed(items), NOW + 1)
     assert await hand.jobs(NOW + 1) == []
     assert await state_of(store, number) is JobState.PUBLISHED
 

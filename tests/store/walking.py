@@ -44,6 +44,7 @@ from tests.store.making import (
     drafts,
     named,
     note,
+    routed,
     signature_of,
     wish,
 )
@@ -260,7 +261,7 @@ class Walk:
         await self._sign()
         fence = await self._lease("stage")
         ready = await self.store.stage_due(self.now, 10)
-        changes, _ = await self.store.route(fence, ready, self.now)
+        changes, _ = await self.store.route(fence, routed(ready), self.now)
         self.ledger.tell(changes)
 
     async def _sign(self) -> None:

@@ -13,14 +13,19 @@ from collections.abc import Iterable, Sequence
 from postrich.deliver.lanes import Lane
 from postrich.deliver.loop import Loop
 from postrich.deliver.shared import Shared
-from postrich.model.delivery import Destination, Parcel
+from postrich.model.delivery import Destination, Parcel, Target
+from postrich.model.relay import RelayHealth
+from postrich.rules.dialling import Tier
 from postrich.rules.health import Breaker, may_dial, on_network_back
+from postrich.rules.trust import refuse_third_party
 from postrich.store.port import Work, WorkerInfo
 
 log = logging.getLogger("postrich.fleet")
 
 #: A busy lane looks for others' work and for due retries at least so often.
 LOOK_AGAIN = 1.0
+#: So many strangers' relays are open that another one must wait for a place.
+FULL_HOUSE = 1.0
 
 
 class Fleet(Loop):
@@ -35,7 +40,9 @@ class Fleet(Loop):
         self._seen_version: int | None = None
         self._alarm: int | None = 0
         self._held_elsewhere: set[int] = set()
+        self._known: dict[str, RelayHealth] | None = None
         self._breakers: dict[int, Breaker] = {}  # of relays in trouble that have no lane now
+        self._granted: set[int] = set()  # strangers that may be dialled, and were not yet
         shared.network.on_back.append(self._on_network_back)
         shared.gate.on_free = self.wake_lanes
 
@@ -52,16 +59,18 @@ class Fleet(Loop):
             self._alarm = 0
             self.wake()
 
-    def offer(self, urls: Iterable[str], parcels: Sequence[Parcel]) -> None:
+    def offer(self, targets: Iterable[Target], parcels: Sequence[Parcel]) -> None:
         """New jobs for these relays, just committed: lanes that are free take them at once."""
         lanes = {lane.destination.url: lane for lane in self.lanes.values()}
-        for url in urls:
-            lane = lanes.get(url)
+        for target in targets:
+            lane = lanes.get(target.url)
             if lane is None or lane.has_ended:
                 self._alarm = 0
                 self.wake()
-            else:
-                lane.offer(parcels)
+                continue
+            if not target.stranger:
+                lane.trust()
+            lane.offer(parcels)
 
     def forget(self, jobs: set[int]) -> None:
         """These jobs changed under the lanes' hands."""
@@ -109,8 +118,11 @@ class Fleet(Loop):
         for work in sorted(due, key=lambda w: w.earliest):
             lane = self.lanes.get(work.destination.id)
             if lane is None:
-                await self._open_unless_broken(work.destination, now)
-            elif lane.is_idle or shared.clock.tick() - lane.claimed_at > LOOK_AGAIN:
+                await self._open_unless_broken(work, now)
+                continue
+            if work.destination.trusted:
+                lane.trust()
+            if lane.is_idle or shared.clock.tick() - lane.claimed_at > LOOK_AGAIN:
                 lane.hint()
 
     async def _grant(self, nudged: list[int]) -> None:
@@ -126,14 +138,48 @@ class Fleet(Loop):
         if granted:
             await self._shared.store.probing(granted)
 
-    async def _open_unless_broken(self, destination: Destination, now: int) -> None:
-        breaker = self._breakers.get(destination.id)
+    async def _open_unless_broken(self, work: Work, now: int) -> None:
+        breaker = self._breakers.get(work.destination.id)
         tick = self._shared.clock.tick()
-        if breaker is None or may_dial(breaker, tick):
-            await self._open(destination)
+        wait = 0.0
+        if breaker is not None and not may_dial(breaker, tick):
+            wait = breaker.until - tick
+        elif not work.destination.trusted:
+            wait = await self._until_granted(work, tick)
+        if not wait:
+            await self._open(work.destination)
             return
-        probe_at = now + round((breaker.until - tick) * 1000)
-        self._alarm = probe_at if self._alarm is None else min(self._alarm, probe_at)
+        again_at = now + round(wait * 1000)
+        self._alarm = again_at if self._alarm is None else min(self._alarm, again_at)
+
+    async def _until_granted(self, work: Work, tick: float) -> float:
+        """Strangers' relays are dialled within a budget (C7, C8): 0.0, or when to ask again."""
+        shared = self._shared
+        number, url = work.destination.id, work.destination.url
+        guard = shared.settings.guard(trusted=False)
+        if number in self._granted or (guard is not None and refuse_third_party(url, guard)):
+            return 0.0  # it was granted before, or will not be dialled at all
+        if not await self._has_place():
+            return FULL_HOUSE
+        tier = Tier.MESSAGE if work.messages else Tier.PUBLISH
+        wait = shared.dialling.ask(url, tier, tick, shared.clock.chance())
+        if not wait:
+            self._granted.add(number)
+        return wait
+
+    async def _has_place(self) -> bool:
+        """Whether another stranger's relay may be open. The dead take no place from the living,
+        and who has nothing to do makes room."""
+        strangers = {n: lane for n, lane in self.lanes.items() if not lane.destination.trusted}
+        busy = [number for number, lane in strangers.items() if not lane.is_resting]
+        if len(busy) < self._shared.settings.budgets.strangers_at_once:
+            return True
+        idle = next((number for number in busy if strangers[number].is_idle), None)
+        if idle is None:
+            return False
+        await strangers[idle].stop()
+        await self._remove(idle)
+        return True
 
     async def _open(self, destination: Destination) -> None:
         shared = self._shared
@@ -150,8 +196,16 @@ class Fleet(Loop):
             return
         lane = Lane(shared, destination, fence)
         lane.breaker = self._breakers.pop(destination.id, lane.breaker)
+        lane.recall(await self._remembered(destination.url))
         self.lanes[destination.id] = lane
+        self._granted.discard(destination.id)
         lane.start()
+
+    async def _remembered(self, url: str) -> RelayHealth | None:
+        """What an earlier lane, of whichever process, knew of the relay (C10)."""
+        if self._known is None:
+            self._known = {health.url: health for health in await self._shared.store.health()}
+        return self._known.pop(url, None)
 
     async def _free_a_lane(self) -> None:
         """Close a lane that has nothing to do, or else one that can do nothing now."""
@@ -171,7 +225,10 @@ class Fleet(Loop):
         lane = self.lanes.pop(number)
         if lane.breaker.failures:
             self._breakers[number] = lane.breaker
-        await self._shared.store.note_health([(number, lane.health())])
+        health = lane.health()
+        if self._known is not None:
+            self._known[health.url] = health
+        await self._shared.store.note_health([(number, health)])
         await self._shared.store.drop_lease(lane.fence)
 
     def _on_network_back(self) -> None:

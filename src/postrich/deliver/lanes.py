@@ -11,6 +11,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
+from postrich.deliver.customs import Customs, is_protected
 from postrich.deliver.links import Links
 from postrich.deliver.loop import Done, Loop
 from postrich.deliver.results import ResultsWriter
@@ -34,7 +37,7 @@ from postrich.rules.budget import goes_metered
 from postrich.rules.health import Breaker, BreakerState
 from postrich.rules.lifecycle import Attempt, settle
 from postrich.rules.pace import Pace
-from postrich.rules.replies import DELIVERED, Fault, fault_of
+from postrich.rules.replies import DELIVERED, Fault, fault_of, is_about_size
 from postrich.rules.session import Session
 from postrich.wire.connection import Connection
 
@@ -56,7 +59,11 @@ class Lane(Loop):
         self._shared = shared
         self._results = ResultsWriter(shared, destination, fence, self._on_settled)
         self._tray = Tray(shared, destination.id)
-        self._links = Links(shared, destination.url, self._on_progress)
+        self._links = Links(shared, destination, self._on_progress)
+        self._customs = Customs(shared, destination)
+        self.success: float | None = None
+        self._news_at = 0
+        self._is_forbidden = False
         self._starved_until = 0.0
         self._busy_at = shared.clock.tick()
         self._since = shared.clock.now()
@@ -84,6 +91,13 @@ class Lane(Loop):
         if self._links.open:
             self._pump()
         self.wake()
+
+    def trust(self) -> None:
+        """The owner has named this relay: it may be anywhere, and is one of his own."""
+        if not self.destination.trusted:
+            self.destination = msgspec.structs.replace(self.destination, trusted=True)
+            self._links.trusted = self._customs.trusted = True
+            self._is_forbidden = False
 
     def forget(self, jobs: set[int]) -> None:
         """These jobs were cancelled or changed: what is not in flight must not be sent as it is."""
@@ -136,6 +150,7 @@ class Lane(Loop):
         await self._hear_out()
         await self._hang_up()
         await self._results.drain()
+        self._customs.leave()
         self._shared.network.left(self.destination.url)
 
     def ask_to_stop(self) -> None:
@@ -175,7 +190,7 @@ class Lane(Loop):
         """Nothing to do: after a while close the sockets, and at last end."""
         idle = now - self._busy_at
         limit = self._shared.settings.idle
-        if idle >= limit:
+        if idle >= limit or self._is_forbidden:
             raise Done
         if idle >= limit / 2:
             await self._links.hang_up()
@@ -204,13 +219,27 @@ class Lane(Loop):
             if not await self._links.dial(identity):
                 return False
         except Exception as problem:  # noqa: BLE001 - every fault of dialling is the relay's
-            self._on_unreachable(fault_of(problem))
+            fault = fault_of(problem)
+            if fault.code == "forbidden":
+                self._skip_all(fault)
+            else:
+                self._on_unreachable(fault)
             return False
         self._shared.network.reached(self.destination.url)
+        await self._customs.learn()
         self._become(health.on_dial(self.breaker))
         return True
 
+    def _skip_all(self, fault: Fault) -> None:
+        """Strangers' lists may not send us there: nothing that waits for it ever goes."""
+        verdict = Verdict(Outcome.SKIPPED, fault.code, fault.text, burns=False)
+        self._is_forbidden = True
+        for flight in self._tray.take_waiting():
+            self._settle(flight, verdict)
+        self._results.flush()
+
     def _on_unreachable(self, fault: Fault) -> None:
+        self._note(0.0)
         shared = self._shared
         shared.network.unreached(self.destination.url, fault)
         self._become(
@@ -222,6 +251,10 @@ class Lane(Loop):
                 shared.network.online,
             )
         )
+
+    def _note(self, success: float) -> None:
+        self.success = health.smooth(self.success, success)
+        self._news_at = self._shared.clock.now()
 
     def _become(self, breaker: Breaker) -> None:
         was, self.breaker = self.breaker, breaker
@@ -260,8 +293,11 @@ class Lane(Loop):
         wall = shared.clock.now()
         is_scarce = shared.is_scarce
         tray = self._tray
+        has_rules = self._customs.has_rules
         while room > 0 and tray.waiting:
             flight = tray.waiting.popleft()
+            if not self._may_introduce(flight):
+                continue
             link = self._links.of(flight)
             if link is None:
                 tray.unlinked.append(flight)
@@ -276,12 +312,45 @@ class Lane(Loop):
             ):
                 tray.waiting.appendleft(flight)
                 break
+            if has_rules and not self._passes_customs(flight, wall):
+                continue
             shared.gate.enter(flight.job, self.destination.id)
             link.session.publish(flight, now)
             room -= 1
+            if flight.protected and link.session.awaits_challenge:
+                self._knock(link.session, flight)
         self._links.flush()
+        self._results.flush()
         if tray.unlinked:
             self.wake()
+
+    def _may_introduce(self, flight: Flight) -> bool:
+        """Who writes says so first, where the relay wants that; who cannot is left to the relay,
+        but for NIP-70: a protected event goes only where we have said that we are its author."""
+        if self._customs.wants_auth:
+            self._links.authenticate_as(flight)
+        if flight.protected or not is_protected(flight.parcel.frame):
+            return True
+        flight.protected = True
+        if self._links.authenticate_as(flight):
+            return True
+        verdict = self._links.why_not(flight, Verdict(Outcome.SKIPPED, "protected", "protected"))
+        text = f"only its author may send it: {verdict.text}"
+        self._settle(flight, Verdict(Outcome.SKIPPED, "protected", text, burns=False))
+        return False
+
+    def _knock(self, session: Session, flight: Flight) -> None:
+        """Many relays ask who we are only when something is sent: the author's list will do."""
+        found = self._shared.knock(flight.parcel.pubkey)
+        if found is not None:
+            session.greet(*found)
+
+    def _passes_customs(self, flight: Flight, wall: int) -> bool:
+        """Whether the relay would take it; where not, it is settled with the reason (C5)."""
+        verdict = self._customs.judge(flight, wall)
+        if verdict is not None:
+            self._settle(flight, verdict)
+        return verdict is None
 
     def _affordable(self, flight: Flight, now: float) -> bool:
         if self._shared.metered and not goes_metered(flight):
@@ -314,6 +383,7 @@ class Lane(Loop):
         outcomes, session.outcomes = session.outcomes, []
         delivered = self._results.delivered
         gate = self._shared.gate
+        greets = self._shared.courtesy is not None
         answers = 0
         for flight, verdict in outcomes:
             if gate.serial:
@@ -321,10 +391,13 @@ class Lane(Loop):
             if verdict is DELIVERED and flight.attempts == 0:
                 delivered.append(flight.job)
                 answers += 1
+                if greets:
+                    self._greet(session, flight)
             else:
                 answers += self._on_verdict(flight, verdict)
         if answers:
             self.counts["oks"] += answers
+            self._note(1.0)
             self.pace.on_answers(answers)
             self._become(health.on_answer(self.breaker))
             flight, verdict = outcomes[-1]
@@ -332,13 +405,23 @@ class Lane(Loop):
                 sample = (self._shared.clock.tick() - flight.sent_at) * 1000
                 self.latency = health.smooth(self.latency, sample)
 
+    def _greet(self, session: Session, flight: Flight) -> None:
+        """The relay takes events of this author: their relay list follows, if it is due (D5)."""
+        assert self._shared.courtesy is not None
+        found = self._shared.courtesy(flight.parcel.pubkey, self.destination.url, flight.event_id)
+        if found is not None:
+            session.greet(*found)
+
     def _on_verdict(self, flight: Flight, verdict: Verdict) -> int:
         """Everything but a first plain OK. Returns 1 where the relay is well."""
         now = self._shared.clock.tick()
         if verdict.code == "rate-limited":
             self.pace.on_rate_limit(now, self._shared.clock.chance())
+        elif is_about_size(verdict):
+            self._customs.too_large(flight)
         elif verdict.code == "timeout":
             self.counts["timeouts"] += 1
+            self._note(0.0)
             self.pace.on_silence(now)
         if verdict.outcome is Outcome.AUTHENTICATE:
             if self._links.authenticate_as(flight):
@@ -393,6 +476,17 @@ class Lane(Loop):
             self._on_unreachable(Fault("closed", link.session.last_words))
         self.wake()
 
+    def recall(self, known: RelayHealth | None) -> None:
+        """Go on from what was known of the relay before."""
+        if known is not None:
+            self.latency, self._news_at = known.latency_ms, known.seen_at
+            self.success = known.success if known.seen_at else None
+            self.counts = {
+                "oks": known.oks,
+                "refusals": known.refusals,
+                "timeouts": known.timeouts,
+            }
+
     # -- what others ask ---------------------------------------------------------------------
 
     def health(self) -> RelayHealth:
@@ -411,4 +505,6 @@ class Lane(Loop):
             refusals=self.counts["refusals"],
             timeouts=self.counts["timeouts"],
             detail=breaker.fault.text if breaker.fault else "",
+            success=self.success or 0.0,
+            seen_at=self._news_at,
         )

@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 from postrich.deliver.shared import Shared
 from postrich.errors import SignerError
-from postrich.model.delivery import Flight, Outcome, Verdict
-from postrich.model.event import Event, make_draft
+from postrich.model.delivery import Destination, Flight, Outcome, Verdict
+from postrich.model.event import Event
 from postrich.rules.session import AuthRequest, Session
 from postrich.wire.connection import Connection
 
-AUTH_KIND = 22242
 MAX_IDENTITIES = 8
 CHALLENGE_LOOKS = 100  # half a second
 
@@ -25,9 +24,15 @@ CHALLENGE_LOOKS = 100  # half a second
 class Links:
     """The sockets by identity; None is the anonymous one."""
 
-    def __init__(self, shared: Shared, url: str, on_progress: Callable[[Connection], None]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        destination: Destination,
+        on_progress: Callable[[Connection], None],
+    ) -> None:
         self._shared = shared
-        self._url = url
+        self._url = destination.url
+        self.trusted = destination.trusted
         self._on_progress = on_progress
         self._dialling: asyncio.Task[Connection] | None = None
         self._leaving = False
@@ -57,7 +62,13 @@ class Links:
         session = Session(self._url, settings.timeout, identity)
         authenticator = functools.partial(self._authenticate, identity) if identity else None
         self._dialling = asyncio.get_running_loop().create_task(
-            Connection.dial(session, self._on_progress, authenticator, settings.connect_timeout)
+            Connection.dial(
+                session,
+                self._on_progress,
+                authenticator,
+                settings.connect_timeout,
+                guard=settings.guard(trusted=self.trusted),
+            )
         )
         try:
             link = await self._dialling
@@ -123,22 +134,31 @@ class Links:
         return anonymous.session.recall(flight.parcel.pubkey) if anonymous is not None else []
 
     def _may_authenticate(self, flight: Flight) -> bool:
-        return (
-            self._shared.settings.auth != "never" and flight.parcel.pubkey in self._shared.signers
-        )
+        return flight.parcel.pubkey in self._shared.signers and self._is_allowed(flight)
+
+    def _is_allowed(self, flight: Flight) -> bool:
+        """Whether the owner wants this relay to be told who its author is."""
+        match self._shared.settings.auth:
+            case "never":
+                return False
+            case "always":
+                return True
+            case _:  # one's own relays: those of the settings, and of one's own list
+                pubkey = flight.parcel.pubkey
+                return self.trusted or self._shared.lists_relay(pubkey, self._url)
 
     def why_not(self, flight: Flight, verdict: Verdict) -> Verdict:
         """What becomes of an event whose author may not or cannot AUTH."""
         code, reason = "auth-required", "your settings forbid it"
-        if self._shared.settings.auth != "never":
+        if self._is_allowed(flight):
             code, reason = "signer", f"no key of {flight.parcel.pubkey[:8]}… is at hand"
         return Verdict(Outcome.PARKED, code, f"{verdict.text} — but {reason}")
 
     async def _authenticate(self, identity: str, request: AuthRequest) -> Event | Verdict:
-        tags = (("relay", request.relay), ("challenge", request.challenge))
-        draft = make_draft(identity, self._shared.clock.now() // 1000, AUTH_KIND, tags)
         try:
-            return await self._shared.signers.sign(draft)
+            return await self._shared.signers.sign(
+                request.draft(identity, self._shared.clock.now())
+            )
         except SignerError as problem:  # who is only away may come back, and is told of it
             code = "auth-required" if problem.needs_person else "signer"
             return Verdict(Outcome.PARKED, code, f"AUTH was not signed: {problem}")

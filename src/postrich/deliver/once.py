@@ -14,9 +14,9 @@ import msgspec
 from postrich.clock import SystemClock
 from postrich.errors import InvalidEvent, SignerError
 from postrich.model.delivery import Flight, Outcome, Parcel, Target, Verdict, event_frame
-from postrich.model.event import Event, is_signed, make_draft, refuse_kind
+from postrich.model.event import Event, is_signed, refuse_kind
 from postrich.rules.replies import fault_of
-from postrich.rules.routing import plan
+from postrich.rules.routing import fixed_plan
 from postrich.rules.session import AuthRequest, Session
 from postrich.sign.signer import Signer
 from postrich.wire.connection import Connection
@@ -73,7 +73,7 @@ async def publish_to_relays(
     refuse_kind(event.kind)
     if not is_signed(event):
         raise InvalidEvent("the signature is not the author's")
-    targets = plan(relays, ())
+    targets = fixed_plan(relays, ())
     results = await asyncio.gather(*(_to_one(event, t, patience, signer) for t in targets))
     per_relay = dict(zip((target.url for target in targets), results, strict=True))
     oks = sum(result.status is RelayStatus.OK for result in results)
@@ -133,10 +133,8 @@ def _authenticator(signer: Signer | None):  # type: ignore[no-untyped-def]
         return None
 
     async def authenticate(request: AuthRequest) -> Event | Verdict:
-        tags = (("relay", request.relay), ("challenge", request.challenge))
-        now = SystemClock().now() // 1000
         try:
-            return await signer.sign(make_draft(signer.pubkey, now, 22242, tags))
+            return await signer.sign(request.draft(signer.pubkey, SystemClock().now()))
         except SignerError as problem:
             return Verdict(Outcome.PARKED, "auth-required", f"AUTH was not signed: {problem}")
 

@@ -11,10 +11,12 @@ from postrich.deliver.parcels import Parcels
 from postrich.model.job import JobChange
 from postrich.observe.notices import NetworkChanged, Notices
 from postrich.rules.budget import ByteBudget
+from postrich.rules.dialling import DialBudget
 from postrich.rules.health import Connectivity, on_left, on_reached, on_unreached
 from postrich.rules.replies import Fault
 from postrich.sign.signer import Signers
 from postrich.store.port import Store
+from postrich.wire.info_cache import RelayInfos
 
 
 class Network:
@@ -95,6 +97,11 @@ class Shared:
     signers: Signers
     owner: str
     on_changes: Callable[[list[JobChange]], None]
+    infos: RelayInfos = field(init=False)
+    courtesy: Callable[[str, str, str], tuple[str, bytes] | None] | None = field(init=False)
+    knock: Callable[[str], tuple[str, bytes] | None] = field(init=False)
+    lists_relay: Callable[[str, str], bool] = field(init=False)
+    dialling: DialBudget = field(init=False)
     parcels: Parcels = field(init=False)
     budget: ByteBudget = field(init=False)
     network: Network = field(init=False)
@@ -103,6 +110,11 @@ class Shared:
 
     def __post_init__(self) -> None:
         self.parcels = Parcels(self.store)
+        self.infos = RelayInfos(self.clock)
+        self.courtesy = None
+        self.knock = lambda _pubkey: None
+        self.lists_relay = lambda _pubkey, _url: False
+        self.dialling = DialBudget(self.settings.budgets.new_per_minute)
         self.budget = ByteBudget(self.settings.bytes_per_minute)
         self.network = Network(self.notices)
         self.gate = Gate(self.settings.serial)

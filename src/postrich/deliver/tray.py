@@ -112,6 +112,13 @@ class Tray:
         self.waiting.clear()
         self.unlinked.clear()
 
+    def take_waiting(self) -> list[Flight]:
+        """All that was not sent, to be settled unsent."""
+        flights = [*self.waiting, *self.unlinked]
+        self.waiting.clear()
+        self.unlinked.clear()
+        return flights
+
     def forget(self, jobs: set[int]) -> None:
         """These jobs were cancelled or changed: what is not in flight must not be sent as it is."""
         if self._meanwhile is not None:

@@ -48,11 +48,18 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     limit: int | None = None
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
-    """A destination chosen for a job, and why."""
+class Target(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A destination chosen for a job, and why.
+
+    `mine`: a relay of its author's own; `inbox_of`: the recipients who read there (D12).
+    `stranger`: only others' lists name it, so that it may lead us nowhere inside (C11).
+    """
 
     url: str
     reason: str = ""
+    mine: bool = False
+    inbox_of: tuple[str, ...] = ()
+    stranger: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -89,7 +96,16 @@ def event_frame(raw: bytes) -> bytes:
 class Flight:
     """A parcel on its way to one relay. Mutable and short-lived: it exists only in memory."""
 
-    __slots__ = ("attempts", "auth_rounds", "event_id", "job", "parcel", "sent_at", "taken_at")
+    __slots__ = (
+        "attempts",
+        "auth_rounds",
+        "event_id",
+        "job",
+        "parcel",
+        "protected",
+        "sent_at",
+        "taken_at",
+    )
 
     def __init__(self, parcel: Parcel, attempts: int, taken_at: float = 0.0) -> None:
         self.parcel = parcel
@@ -99,6 +115,7 @@ class Flight:
         self.taken_at = taken_at
         self.sent_at = 0.0
         self.auth_rounds = 0
+        self.protected = False
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -114,10 +131,11 @@ class Settlement(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """A relay as the store knows it: a small number for a URL."""
+    """A relay as the store knows it: a small number for a URL, and whether the owner named it."""
 
     id: int
     url: str
+    trusted: bool = True
 
 
 class Fence(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ import msgspec
 from postrich.errors import InvalidEvent, RefusedKind
 
 MAX_KIND = 65_535
+_HEX_DIGITS = frozenset("0123456789abcdef")
 MAX_CREATED_AT = 2**53 - 1  # past this, JavaScript relays read another number
 MAX_EVENT_BYTES = 1_048_576
 
@@ -215,6 +216,11 @@ def address_of(kind: int, pubkey: str, tags: Sequence[Sequence[str]]) -> str | N
             return f"{kind}:{pubkey}:{tag_value(tags, 'd') or ''}"
         case _:
             return None
+
+
+def is_hex_name(text: str) -> bool:
+    """Whether it can be the id of an event or a public key: 64 hex digits, in lower case."""
+    return len(text) == 64 and _HEX_DIGITS.issuperset(text)
 
 
 def tag_value(tags: Sequence[Sequence[str]], name: str) -> str | None:

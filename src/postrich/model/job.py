@@ -62,7 +62,10 @@ class JobError(msgspec.Struct, frozen=True):
 
 
 class NewJob(msgspec.Struct, frozen=True, gc=False):
-    """What a door hands to the store: checked, classified and ready to be kept."""
+    """What a door hands to the store: checked, classified and ready to be kept.
+
+    `auto`: its targets are worked out from relay lists when it is due.
+    """
 
     content: Draft | Event
     targets: tuple[Target, ...]
@@ -73,6 +76,9 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     goal: int = 1
     after: tuple[int, ...] = ()
     key: str | None = None
+    auto: bool = False
+    goal_mine: int = 0
+    goal_inbox: int = 0
 
     @property
     def is_signed(self) -> bool:
@@ -147,13 +153,28 @@ class Unsigned(msgspec.Struct, frozen=True):
 
 
 class StageItem(msgspec.Struct, frozen=True):
-    """A signed job that the stager must send on its way, now that it is due."""
+    """A signed job that the stager must send on its way, now that it is due.
+
+    `event`: its JSON, where the targets are still to be worked out from relay lists.
+    """
 
     job: int
     state: JobState
     priority: int
     due_at: int | None
     targets: tuple[Target, ...]
+    policy: RetryPolicy
+    expires_at: int
+    route_attempts: int = 0
+    event: str | None = None
+
+
+class Routed(msgspec.Struct, frozen=True):
+    """Where a staged job goes; `again_at`: some lists could not be read, so look again then."""
+
+    item: StageItem
+    targets: tuple[Target, ...]
+    again_at: int | None = None
 
 
 class Chapter(msgspec.Struct, frozen=True):

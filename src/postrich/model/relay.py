@@ -47,3 +47,5 @@ class RelayHealth(msgspec.Struct, frozen=True):
     refusals: int = 0
     timeouts: int = 0
     detail: str = ""
+    success: float = 0.0
+    seen_at: int = 0

@@ -7,9 +7,11 @@ event. That costs no delivery an attempt: nothing is claimed while the breaker i
 from __future__ import annotations
 
 import enum
+import math
 
 import msgspec
 
+from postrich.model.relay import RelayHealth
 from postrich.rules.replies import Fault
 
 FIRST_WAIT = 1.0
@@ -66,6 +68,25 @@ def may_dial(breaker: Breaker, now: float) -> bool:
 def smooth(average: float | None, sample: float, weight: float = 0.1) -> float:
     """An exponentially decayed mean."""
     return sample if average is None else average + weight * (sample - average)
+
+
+#: A relay that failed so often in a row is dead as far as choosing goes, until that is old news:
+#: who is never chosen is never probed, and would stay dead for ever.
+DEAD_AFTER = 5
+SLOW_MS = 1000.0
+FORGET_MS = 7 * 86_400_000
+
+
+def rank_of(health: RelayHealth, now: int) -> float:
+    """How good a relay is to choose, from 0 (dead) to 1; an unknown one is in between."""
+    age = max(0, now - health.seen_at) / FORGET_MS
+    if health.failures >= DEAD_AFTER and age < 1.0:
+        return 0.0
+    tries = health.oks + health.timeouts + health.failures
+    success = (health.success * tries + 1.0) / (tries + 2.0)
+    speed = 1.0 / (1.0 + (health.latency_ms or SLOW_MS) / SLOW_MS)
+    weight = math.exp2(-min(age, 60.0))  # old news count for little
+    return 0.5 + weight * (0.8 * success + 0.2 * speed - 0.5)
 
 
 class Connectivity(msgspec.Struct, frozen=True):

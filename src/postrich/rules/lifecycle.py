@@ -66,7 +66,10 @@ def check_move(old: JobState, new: JobState) -> JobState:
 
 
 class Tally(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A job's deliveries counted by what they mean for the job."""
+    """A job's deliveries counted by what they mean for the job.
+
+    `unmet`: recipients with too few OKs in their inboxes.
+    """
 
     job: int
     state: JobState
@@ -77,6 +80,14 @@ class Tally(msgspec.Struct, frozen=True, gc=False, array_like=True):
     superseded: int
     dead: int
     cancelled: int = 0
+    goal_mine: int = 0
+    mine: int = 0
+    unmet: int = 0
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the goal is met by real OKs: of all relays, one's own, and each inbox (D12)."""
+        return self.delivered >= self.goal and self.mine >= self.goal_mine and not self.unmet
 
 
 class Judgement(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +100,7 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
 def judge(tally: Tally) -> Judgement:
     """The job's state by its deliveries: published only by real OKs, failed only at the end."""
     finished = tally.waiting == 0
-    if tally.delivered >= tally.goal:
+    if tally.is_met:
         return Judgement(J.PUBLISHED, finished)
     if not finished or tally.state in (J.CANCELLED, J.SUPERSEDED):
         return Judgement(tally.state, finished)

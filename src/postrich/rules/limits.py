@@ -5,13 +5,16 @@ Reads documents that any stranger may have written: what is not of the right kin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from postrich.model.delivery import Outcome, Parcel, Verdict
+from postrich.model.event import Draft, Event, expiration_of
 from postrich.model.relay import Limitation, RelayInfo
+from postrich.rules.pow import committed_difficulty, difficulty_of
 
 MAX_DOCUMENT = 256 * 1024
 MAX_NUMBER = 2**53
@@ -72,3 +75,136 @@ def required_pow(infos: Iterable[RelayInfo | None]) -> int:
     """The work that satisfies all of these relays."""
     asked = (info.limitation.min_pow_difficulty for info in infos if info is not None)
     return max((bits for bits in asked if bits), default=0)
+
+
+# -- what a relay would refuse, before it is sent (C5) --------------------------------------------
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What limits look at. `message`: bytes of the whole frame."""
+
+    message: int
+    content: int
+    tags: int
+    created_at: int
+    work: int
+    expires: bool
+
+
+#: Until a relay says otherwise (C4). For questions; an event is only kept back on its word.
+DEFAULTS = Limitation(
+    max_message_length=131_072,
+    max_subscriptions=20,
+    max_limit=5_000,
+    default_limit=100,
+    auth_required=False,
+    payment_required=False,
+    restricted_writes=False,
+)
+SMALLEST_MESSAGE = 16 * 1024
+
+
+def effective(info: RelayInfo | None) -> Limitation:
+    """A relay's limits, with the defaults where it says nothing."""
+    said = info.limitation if info is not None else Limitation()
+    merged = {
+        field.name: getattr(said, field.name)
+        if getattr(said, field.name) is not None
+        else getattr(DEFAULTS, field.name)
+        for field in msgspec.structs.fields(Limitation)
+    }
+    return Limitation(**merged)
+
+
+def surely_takes(
+    parcel: Parcel, info: RelayInfo, now: int, *, trusted: bool, longest: int | None = None
+) -> bool:
+    """Whether the relay takes this by a look at its bytes alone; False: look closer.
+
+    Nearly every event passes here without being read: its bytes bound whatever is in it.
+    """
+    limit, frame = info.limitation, parcel.frame
+    size = len(frame)
+    sizes = (limit.max_message_length, limit.max_content_length, longest)
+    if any(most and size > most for most in sizes) or limit.min_pow_difficulty:
+        return False
+    if limit.max_event_tags and frame.count(b"[") > limit.max_event_tags + 2:
+        return False
+    if not trusted and (limit.payment_required or limit.restricted_writes):
+        return False
+    if b"expiration" in frame or b"\\u" in frame:  # which may be the same in disguise
+        return False
+    return _refuses_time(parcel.created_at, limit, now) is None
+
+
+def facts_of(event: Draft | Event, message: int) -> Facts:
+    event_id = event.id
+    return Facts(
+        message=message,
+        content=len(event.content),
+        tags=len(event.tags),
+        created_at=event.created_at,
+        work=committed_work(event_id, event.tags),
+        expires=expiration_of(event.tags) is not None,
+    )
+
+
+def committed_work(event_id: str, tags: Sequence[Sequence[str]]) -> int:
+    """The work that counts: what was aimed for, if that is less than what was found."""
+    found = difficulty_of(event_id)
+    aimed = committed_difficulty(tags)
+    return found if aimed is None else min(found, aimed)
+
+
+def refuses(
+    facts: Facts, info: RelayInfo, now: int, *, trusted: bool, longest: int | None = None
+) -> Verdict | None:
+    """Why this relay would not take the event, by its own word; None: send it.
+
+    `longest`: the size that it was found to take in this session (C6). Whether an owner's own
+    relay wants payment or knows its writers is the owner's affair, who chose it.
+    """
+    limit = info.limitation
+    sizes = [size for size in (limit.max_message_length, longest) if size]
+    if sizes and facts.message > min(sizes):
+        return _skip("too-large", f"{facts.message:,} bytes; it takes {min(sizes):,}")
+    if limit.max_event_tags and facts.tags > limit.max_event_tags:
+        return _skip("too-large", f"{facts.tags:,} tags; it takes {limit.max_event_tags:,}")
+    if limit.max_content_length and facts.content > limit.max_content_length:
+        said = f"{facts.content:,} characters; it takes {limit.max_content_length:,}"
+        return _skip("too-large", said)
+    if limit.min_pow_difficulty and facts.work < limit.min_pow_difficulty:
+        said = f"it wants {limit.min_pow_difficulty} bits of work; this has {facts.work}"
+        return Verdict(Outcome.PARKED, "pow", said, burns=False)
+    return _refuses_time(facts.created_at, limit, now) or _refuses_us(facts, info, trusted=trusted)
+
+
+def _refuses_time(created_at: int, limit: Limitation, now: int) -> Verdict | None:
+    seconds = now // 1000
+    oldest, newest = limit.created_at_lower_limit, limit.created_at_upper_limit
+    if oldest and created_at < seconds - oldest:
+        return _skip("too-old", f"it takes nothing older than {oldest:,} s")
+    if newest is not None and created_at > seconds + newest:
+        return Verdict(Outcome.RETRY, "future", f"it takes nothing {newest:,} s ahead of time")
+    return None
+
+
+def _refuses_us(facts: Facts, info: RelayInfo, *, trusted: bool) -> Verdict | None:
+    if facts.expires and info.supported_nips and 40 not in info.supported_nips:
+        return _skip("expiration", "it does not honour expirations (NIP-40)")
+    if trusted:
+        return None
+    if info.limitation.payment_required:
+        return _skip("payment", f"it wants to be paid {info.payments_url}".rstrip())
+    if info.limitation.restricted_writes:
+        return _skip("restricted", "it takes only from those it knows")
+    return None
+
+
+def _skip(code: str, text: str) -> Verdict:
+    return Verdict(Outcome.SKIPPED, code, f"not sent: {text}", burns=False)
+
+
+def smaller(size: int, known: int | None) -> int:
+    """What to believe after a relay found a message too large: half of it, not below 16 KB (C6)."""
+    return max(SMALLEST_MESSAGE, min(size, known or size) // 2)

@@ -20,6 +20,7 @@ from postrich.errors import (
     SignerUnavailable,
     UnknownClient,
 )
+from postrich.model.event import is_hex_name
 from postrich.rules.redact import redact
 from postrich.rules.trust import normalise_url
 
@@ -34,8 +35,6 @@ COOL_DOWN = (2.0, 30.0)
 ASK_AGAIN = 20.0
 #: A person who was shown a page to approve at is given that long before we ask anew.
 APPROVAL = 600.0
-
-_HEX = re.compile(r"[0-9a-f]{64}")
 
 
 class BunkerAddress(msgspec.Struct, frozen=True):
@@ -77,7 +76,7 @@ def _is_key(text: str) -> bool:
         coincurve.PublicKeyXOnly(bytes.fromhex(text))
     except ValueError:
         return False
-    return _HEX.fullmatch(text) is not None
+    return is_hex_name(text)
 
 
 def _distinct(urls: Sequence[str]) -> tuple[str, ...]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from postrich.errors import BadSetting
-from postrich.model.event import Draft, Event, tag_values
-from postrich.rules.trust import normalise_url
+from postrich.model.event import Draft, Event, is_hex_name, tag_values
+from postrich.rules.trust import clean_urls
 
 DELETION = 5
 VANISH = 62
@@ -31,14 +30,14 @@ class Cancellation(msgspec.Struct, frozen=True):
 def cancellation_of(event: Event | Draft) -> Cancellation | None:
     """What the event cancels; only its author's own events are ever meant."""
     if event.kind == DELETION:
-        ids = tuple(value for value in tag_values(event.tags, "e") if _is_id(value))
+        ids = tuple(value for value in tag_values(event.tags, "e") if is_hex_name(value))
         addresses = tuple(
             value for value in tag_values(event.tags, "a") if _owner(value) == event.pubkey
         )
         return Cancellation(event.pubkey, event.created_at, ids, addresses)
     if event.kind == VANISH:
         named = tag_values(event.tags, "relay")
-        relays = _urls(named)
+        relays = clean_urls(named)
         if EVERYWHERE in named:
             relays = ()
         elif not relays:
@@ -57,21 +56,6 @@ def is_newer(created_at: int, event_id: str, than_at: int, than_id: str) -> bool
 def next_created_at(now: int, last: int | None) -> int:
     """A time for a new version that every relay takes for newer than the last one."""
     return now if last is None else max(now, last + 1)
-
-
-def _urls(named: list[str]) -> tuple[str, ...]:
-    """The relays named, in the form that deliveries have; what is no URL names none."""
-    urls = []
-    for text in named:
-        try:
-            urls.append(normalise_url(text))
-        except BadSetting:
-            continue
-    return tuple(urls)
-
-
-def _is_id(value: str) -> bool:
-    return len(value) == 64 and all(c in "0123456789abcdef" for c in value)
 
 
 def _owner(address: str) -> str:

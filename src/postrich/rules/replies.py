@@ -166,6 +166,12 @@ def verdict_of_close(code: int, reason: str, *, alone: bool) -> Verdict:
     )
 
 
+def is_about_size(verdict: Verdict) -> bool:
+    """Whether the relay found the message too large, whatever word it put before that (C6)."""
+    is_refusal = verdict.outcome in (Outcome.REFUSED, Outcome.RETRY)
+    return verdict.code == "too-large" or (is_refusal and _LARGE.search(verdict.text) is not None)
+
+
 class Hint(enum.StrEnum):
     """What a NOTICE seems to be about; NOTICEs have no semantics, so it stays a hint."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from postrich.model.delivery import Flight, Outcome, Verdict
+from postrich.model.event import Draft, make_draft
 from postrich.rules.replies import (
     DELIVERED,
     Hint,
@@ -34,6 +35,7 @@ AUTH_WAIT = 3.0
 MAX_REMEMBERED = 4096
 _IDS_PER_READ = 100
 
+AUTH_KIND = 22242
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _PLAIN_OK = 81  # the length of ["OK","<64 hex>",true,""]
@@ -44,6 +46,11 @@ class AuthRequest(msgspec.Struct, frozen=True):
 
     challenge: str
     relay: str
+
+    def draft(self, pubkey: str, now: int) -> Draft:
+        """What the account signs to say who it is; `now` in milliseconds."""
+        tags = (("relay", self.relay), ("challenge", self.challenge))
+        return make_draft(pubkey, now // 1000, AUTH_KIND, tags)
 
 
 class Session:
@@ -64,6 +71,7 @@ class Session:
         self.in_flight: dict[str, Flight] = {}
         self.subscriptions = Subscriptions()
         self._late: dict[str, Flight] = {}
+        self._greetings: set[str] = set()
         self._reading: dict[str, dict[str, Flight]] = {}
         self._reading_since: dict[str, float] = {}
         self._reads = 0
@@ -75,6 +83,11 @@ class Session:
         """Events that still await their outcome."""
         reading = sum(map(len, self._reading.values())) if self._reading else 0
         return len(self.in_flight) + len(self._auth.held) + reading
+
+    @property
+    def awaits_challenge(self) -> bool:
+        """Whether events wait here for the relay to ask who we are."""
+        return self._auth.awaits_challenge
 
     @property
     def is_waiting(self) -> bool:
@@ -90,8 +103,8 @@ class Session:
 
     def publish(self, flight: Flight, now: float) -> None:
         """Send an event, or hold it while an AUTH is under way."""
-        if self._auth.under_way:
-            self._auth.held.append(flight)
+        if self._auth.under_way or (flight.protected and not self._auth.certain):
+            self._hold(flight, now)
             return
         if self._late:
             self._late.pop(flight.event_id, None)
@@ -100,6 +113,19 @@ class Session:
         flight.sent_at = now
         self.in_flight[flight.event_id] = flight
         self.outgoing.append(flight.parcel.frame)
+
+    def _hold(self, flight: Flight, now: float) -> None:
+        if flight.protected and self._auth.refusal is not None:
+            self.outcomes.append((flight, _unprotected(self._auth.refusal)))
+            return
+        self._auth.held.append(flight)
+        self._begin_auth(now)
+
+    def greet(self, event_id: str, frame: bytes) -> None:
+        """Send an event whose fate is nobody's concern; no answer to it is blamed on another."""
+        if event_id not in self._greetings:
+            self._greetings.add(event_id)
+            self.outgoing.append(frame)
 
     def recall(self, pubkey: str) -> list[Flight]:
         """The author's events that still wait here: they will be refused until the relay knows
@@ -170,6 +196,9 @@ class Session:
             self._on_auth_answer(accepted, message, now)
             return
         flight = self._take(event_id)
+        if flight is None and event_id in self._greetings:
+            self._greetings.remove(event_id)
+            return
         if flight is None and event_id in self._late:
             self._on_late(self._late.pop(event_id), accepted, message)
             return
@@ -257,7 +286,7 @@ class Session:
     @property
     def _is_alone(self) -> bool:
         """Whether one event is all that the relay can be speaking of: blame needs certainty."""
-        others = self._late or self._reading or self._auth.event_id
+        others = self._late or self._reading or self._auth.event_id or self._greetings
         return len(self.in_flight) == 1 and not others
 
     # -- AUTH (NIP-42) ---------------------------------------------------------------------
@@ -266,6 +295,7 @@ class Session:
         auth = self._auth
         is_first = auth.challenge is None
         auth.done = auth.done and challenge == auth.challenge
+        auth.certain = auth.certain and auth.done
         auth.challenge = challenge
         if auth.awaits_challenge or (is_first and self.identity is not None):
             self._ask()
@@ -308,6 +338,7 @@ class Session:
     def _on_auth_answer(self, accepted: bool, message: Any, now: float) -> None:
         auth = self._auth
         if accepted:
+            auth.certain = True
             self._authenticated(now)
             return
         auth.reset()
@@ -331,9 +362,18 @@ class Session:
             self.publish(flight, now)
         self.outgoing += self.subscriptions.after_auth()
 
+    def _skip_protected(self, reason: str) -> None:
+        """Whether the relay knows us is not certain: then what is protected stays here (NIP-70)."""
+        held = self._auth.held
+        self._auth.held = [flight for flight in held if not flight.protected]
+        verdict = _unprotected(Verdict(Outcome.RETRY, "auth", reason))
+        self.outcomes.extend((flight, verdict) for flight in held if flight.protected)
+
     def _release(self, verdict: Verdict) -> None:
         held, self._auth.held = self._auth.held, []
-        self.outcomes.extend((flight, verdict) for flight in held)
+        self.outcomes.extend(
+            (flight, _unprotected(verdict) if flight.protected else verdict) for flight in held
+        )
 
     # -- time ------------------------------------------------------------------------------
 
@@ -394,10 +434,12 @@ class Session:
     def _time_out_auth(self, now: float) -> None:
         auth = self._auth
         if auth.awaits_challenge and now - auth.since >= CHALLENGE_WAIT:
+            self._skip_protected("the relay does not ask who we are")
             self.cannot_authenticate(
                 Verdict(Outcome.RETRY, "auth", "the relay asks for AUTH but sends no challenge")
             )
         elif auth.event_id is not None and now - auth.since >= AUTH_WAIT:
+            self._skip_protected("the relay did not answer the AUTH")
             self._authenticated(now)  # some relays take an AUTH without a word
 
     def _next_deadline(self) -> float | None:
@@ -417,7 +459,8 @@ class Session:
         waiting = list(self.in_flight.values())
         for wanted in self._reading.values():
             waiting.extend(wanted.values())
-        verdict = verdict_of_close(code, reason or self._hint, alone=len(waiting) == 1)
+        alone = len(waiting) == 1 and not self._greetings
+        verdict = verdict_of_close(code, reason or self._hint, alone=alone)
         self.dropped = len(waiting) + len(self._auth.held)
         self.last_words = verdict.text
         self.outcomes.extend((flight, verdict) for flight in waiting)
@@ -450,6 +493,7 @@ class _Auth:
     def __init__(self) -> None:
         self.challenge: str | None = None
         self.done = False
+        self.certain = False  # the relay has said that it knows us
         self.done_at = float("-inf")
         self.rounds = 0
         self.refusal: Verdict | None = None
@@ -472,6 +516,14 @@ class _Auth:
         self.pending = False
         self.awaits_challenge = False
         self.event_id = None
+
+
+def _unprotected(verdict: Verdict) -> Verdict:
+    """A protected event goes nowhere without AUTH (NIP-70). A lost socket is another matter,
+    and so is a signer who may still come."""
+    if not verdict.burns or verdict.code in ("signer", "auth-required"):
+        return verdict
+    return Verdict(Outcome.SKIPPED, "protected", f"only its author may send it: {verdict.text}")
 
 
 def _refused_after_auth(verdict: Verdict) -> Verdict:

@@ -16,11 +16,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Subscriptions:
-    """What is asked on one socket. `live`: the relay has sent all it has, and goes on sending."""
+    """What is asked on one socket. `live`: the relay has sent all it has, and goes on sending.
+
+    `told`: it has sent all it had, whatever became of the subscription then.
+    """
 
     def __init__(self) -> None:
         self.news: list[tuple[str, dict[str, Any]]] = []
         self.live: set[str] = set()
+        self.told: set[str] = set()
         self.closed: dict[str, str] = {}
         self._frames: dict[str, bytes] = {}
         self._rounds: dict[str, int] = {}
@@ -29,6 +33,7 @@ class Subscriptions:
     def open(self, name: str, filters: tuple[dict[str, Any], ...]) -> bytes:
         """Ask; a subscription of the same name is replaced. Returns the frame to send."""
         self.live.discard(name)
+        self.told.discard(name)
         self.closed.pop(name, None)
         self._rounds[name] = 0
         self._frames[name] = _encode(["REQ", name, *filters])
@@ -38,6 +43,7 @@ class Subscriptions:
         """Ask no more; the frame that says so, where the relay still knows of it."""
         known = self._frames.pop(name, None) is not None and name not in self.closed
         self.live.discard(name)
+        self.told.discard(name)
         self.closed.pop(name, None)
         self._held.discard(name)
         return _encode(["CLOSE", name]) if known else None
@@ -53,6 +59,7 @@ class Subscriptions:
         if name not in self._frames:
             return False
         self.live.add(name)
+        self.told.add(name)
         return True
 
     def on_closed(self, name: str, reason: str, *, wants_auth: bool) -> bool:

@@ -10,7 +10,9 @@ own relays are not judged: they may be anywhere.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
@@ -47,6 +49,15 @@ def normalise_url(text: str) -> str:
     place = host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}"
     query = f"?{parts.query}" if parts.query else ""
     return f"{scheme}://{place}{parts.path or '/'}{query}"
+
+
+def clean_urls(texts: Iterable[str]) -> tuple[str, ...]:
+    """The relay URLs among strangers' texts, each once, in normal form."""
+    found: dict[str, None] = {}
+    for text in texts:
+        with contextlib.suppress(BadSetting):
+            found[normalise_url(text)] = None
+    return tuple(found)
 
 
 def is_onion(host: str) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from postrich.clock import Clock, SystemClock
 from postrich.errors import KeyProblem, SignerError, SignerRejected, UnknownClient
-from postrich.model.event import Draft, Event
+from postrich.model.event import Draft, Event, is_hex_name
 from postrich.rules.nip46 import (
     PERMISSIONS,
     BunkerAddress,
@@ -221,7 +221,7 @@ async def connect_to(rpc: Rpc, secret: str, within: float) -> None:
 async def _settle_in(rpc: Rpc, address: BunkerAddress) -> BunkerGrant:
     """Whose account it is, and where it wants to be met."""
     pubkey = await rpc.call("get_public_key", within=STEP_WITHIN)
-    if len(pubkey) != 64 or not set(pubkey) <= set("0123456789abcdef"):
+    if not is_hex_name(pubkey):
         raise KeyProblem("the bunker did not say whose account it signs for")
     relays = address.relays
     with contextlib.suppress(SignerError):  # older ones do not know the word, and stay

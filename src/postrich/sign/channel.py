@@ -15,7 +15,7 @@ import msgspec
 from postrich.clock import Clock
 from postrich.errors import InvalidEvent
 from postrich.model.delivery import Flight, Parcel, Verdict, event_frame
-from postrich.model.event import Event, is_signed, make_draft, parse_event
+from postrich.model.event import Event, is_signed, parse_event
 from postrich.rules.nip46 import KIND
 from postrich.rules.redact import redact
 from postrich.rules.replies import fault_of
@@ -32,7 +32,6 @@ PAUSES = (1.0, 30.0)
 GROWTH = 1.5
 BACK_THEN = 300
 REMEMBERED = 512
-AUTH_KIND = 22242
 
 
 class Channel:
@@ -221,7 +220,5 @@ class _Link:
         self._news.set()
 
     async def _authenticate(self, request: AuthRequest) -> Event:
-        tags = (("relay", request.relay), ("challenge", request.challenge))
         client = self._channel.client
-        now = self._channel.clock.now() // 1000
-        return await client.sign(make_draft(client.pubkey, now, AUTH_KIND, tags))
+        return await client.sign(request.draft(client.pubkey, self._channel.clock.now()))

@@ -26,6 +26,7 @@ from postrich.clock import SystemClock
 from postrich.errors import BadSetting, InvalidEvent, PostrichError
 from postrich.model.event import Draft, make_draft
 from postrich.rules.pow import ID_BITS, difficulty_of, expected_hashes, meets, nonce_tag
+from postrich.sign.helpers import start_helper
 
 #: At a hundred million hashes a second, 64 bits take six thousand years.
 HOPELESS = 64
@@ -232,16 +233,7 @@ class _Digger:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    told = {name: text for name, text in os.environ.items() if not name.startswith("POSTRICH_")}
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        _PROGRAM,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**told, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,  # Ctrl-C is for the parent, which then ends its helpers
-    )
+    return await start_helper(_PROGRAM)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -51,12 +51,13 @@ class SecretSigner(Signer):
         return str(nip44_encrypt(key, PublicKey.parse(pubkey), text, Nip44Version.V2))
 
     def decrypt_from(self, pubkey: str, payload: str) -> str | None:
-        """The other key's message to us; None where it is not one."""
-        from nostr_sdk import NostrSdkError, PublicKey, SecretKey, nip44_decrypt
+        """The other key's message to us (NIP-44, formerly NIP-04); None where it is not one."""
+        from nostr_sdk import NostrSdkError, PublicKey, SecretKey, nip04_decrypt, nip44_decrypt
 
         key = SecretKey.from_bytes(self._key.secret)
+        decrypt = nip04_decrypt if "?iv=" in payload else nip44_decrypt
         try:
-            return str(nip44_decrypt(key, PublicKey.parse(pubkey), payload))
+            return str(decrypt(key, PublicKey.parse(pubkey), payload))
         except NostrSdkError:
             return None
 

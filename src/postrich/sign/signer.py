@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from postrich.errors import SignerError, SignerFault, SignerTimeout, SignerUnavailable
 from postrich.model.event import Draft, Event, is_signed
 from postrich.rules.redact import redact
+from postrich.rules.relay_lists import read_hidden
 from postrich.sign.chooser import Means, choose_signer
 
 
@@ -48,6 +49,10 @@ class Signer(abc.ABC):
 
     def start(self, on_came: Callable[[], None]) -> None:  # noqa: B027 - most need nothing
         """Begin to be available; `on_came` is called whenever it can sign again (A6)."""
+
+    def decrypt_from(self, pubkey: str, payload: str) -> str | None:  # noqa: ARG002
+        """The other key's message to us, where it can be read at once; asks no person."""
+        return None
 
     def nudge(self) -> None:  # noqa: B027
         """The network is back: do not wait to look."""
@@ -111,6 +116,14 @@ class Signers:
     def of(self, pubkey: str) -> dict[Means, Signer]:
         """The signers of an account."""
         return dict(self._accounts.get(pubkey, {}))
+
+    def hidden_tags(self, event: Event) -> list[list[str]]:
+        """What an account keeps to itself in a list of its own (NIP-51), if its key is at hand."""
+        for signer in self._accounts.get(event.pubkey, {}).values() if event.content else ():
+            text = signer.decrypt_from(event.pubkey, event.content)
+            if text is not None:
+                return read_hidden(text)
+        return []
 
     @property
     def default(self) -> Signer | None:

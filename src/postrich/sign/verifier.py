@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from postrich.model.event import Event, check_signature, is_signed
+from postrich.sign.helpers import start_helper
 
 BULK = 24
 RECORD = 128
@@ -65,19 +66,7 @@ class _Helper:
 
     @classmethod
     async def start(cls) -> _Helper:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        for name in ("POSTRICH_NSEC", "POSTRICH_PASSPHRASE"):
-            environment.pop(name, None)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            _PROGRAM,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for the parent, which then closes the pipe
-        )
-        return cls(process)
+        return cls(await start_helper(_PROGRAM))
 
     async def ask(self, records: bytes) -> bytes | None:
         """One byte per record, or None where the process has died.

@@ -23,10 +23,12 @@ from postrich.model.job import (
     JobFilter,
     NewJob,
     QueueStatus,
+    Routed,
     StageItem,
     Unsigned,
 )
 from postrich.model.relay import RelayHealth
+from postrich.rules.precedence import Cancellation
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -41,11 +43,13 @@ class Work(msgspec.Struct, frozen=True):
     """A destination with open deliveries, and when the earliest is due.
 
     `nudged`: a person wants it tried now, whatever its breaker says (B6).
+    `messages`: direct messages wait for it, if it is a stranger's relay (C8).
     """
 
     destination: Destination
     earliest: int
     nudged: bool = False
+    messages: bool = False
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -74,6 +78,15 @@ class Backlog(msgspec.Struct, frozen=True, array_like=True):
     url: str
     waiting: int
     tried: int
+
+
+class KeptList(msgspec.Struct, frozen=True, array_like=True):
+    """A relay list as it was signed; without a body: somebody looked, and there was none."""
+
+    pubkey: str
+    kind: int
+    looked_at: int
+    body: str | None = None
 
 
 class Store(Protocol):
@@ -164,16 +177,38 @@ class Store(Protocol):
 
     # -- stager ----------------------------------------------------------------------------
 
-    async def stage_due(self, now: int, limit: int) -> list[StageItem]:
-        """Signed jobs to send on their way, the earliest first (A8)."""
+    async def stage_due(self, now: int, limit: int, holding: Sequence[int] = ()) -> list[StageItem]:
+        """Signed jobs to send on their way, the earliest first (A8), but those in `holding`."""
 
     async def next_stage(self) -> int | None:
         """When the stager is needed next."""
 
     async def route(
-        self, fence: Fence, jobs: Sequence[StageItem], now: int
+        self, fence: Fence, jobs: Sequence[Routed], now: int
     ) -> tuple[list[JobChange], set[int]]:
-        """Make the deliveries of due jobs; returns also the destinations that have work now."""
+        """Make the deliveries of due jobs; returns also the destinations that have work now.
+
+        A job that was routed before gets what is new to it; nothing of it is taken away (D11).
+        """
+
+    async def not_routed(
+        self, fence: Fence, job: int, error: JobError, next_at: int | None, now: int
+    ) -> list[JobChange]:
+        """Nowhere to go: look again at `next_at`; without it the job waits for a person."""
+
+    # -- relay lists -----------------------------------------------------------------------
+
+    async def lists(self, keys: Sequence[tuple[str, int]]) -> list[KeptList]:
+        """What is known of these lists, by (pubkey, kind); those never looked for are left out."""
+
+    async def keep_lists(self, found: Sequence[KeptList]) -> None:
+        """Keep what a search found; one that found nothing takes nothing away."""
+
+    async def reroute(self, pubkeys: Sequence[str], now: int) -> None:
+        """Their lists changed: open jobs that depend on them are routed again (D11)."""
+
+    async def where_sent(self, request: Cancellation) -> list[str]:
+        """The relays that were sent what this deletion or vanish request takes back."""
 
     # -- lifeline --------------------------------------------------------------------------
 

@@ -11,7 +11,13 @@ from typing import Annotated
 
 import typer
 
-from postrich.doors.cli import account_commands, commands, queue_commands
+from postrich.doors.cli import (
+    account_commands,
+    commands,
+    queue_commands,
+    relay_commands,
+    routing_commands,
+)
 from postrich.doors.cli.outset import FAILED, INTERRUPTED, USAGE, Outset
 
 app = typer.Typer(
@@ -23,8 +29,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 commands.register(app)
+routing_commands.register(app)
 app.add_typer(account_commands.app, name="account")
 app.add_typer(queue_commands.app, name="queue")
+app.add_typer(relay_commands.app, name="relays")
 
 
 @app.callback(invoke_without_command=True)

@@ -46,7 +46,7 @@ async def run_demo() -> int:
     stopped = stop_signal()
     async with _relays() as plugs:
         urls = {plug.url: name for plug, name in zip(plugs, NAMES, strict=True)}
-        settings = Settings(relays=tuple(urls), goal=2)
+        settings = Settings(relays=tuple(urls), goal=2, autopilot=False)
         signer = SecretSigner.generate()
         with tempfile.TemporaryDirectory(prefix="postrich-demo-") as folder:
             path = Path(folder) / "outbox.db"

@@ -19,6 +19,7 @@ from postrich.rules.precedence import Cancellation, cancellation_of, is_newer
 from postrich.store.port import Admission
 from postrich.store.sqlite.connection import Database, to_array, to_json
 from postrich.store.sqlite.moving import (
+    KnownUrls,
     RouteGroups,
     Standing,
     end_jobs,
@@ -41,7 +42,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def accept(
-    database: Database, items: Sequence[Item], known_urls: dict[str, int]
+    database: Database, items: Sequence[Item], known_urls: KnownUrls
 ) -> list[Admission | PostrichError]:
     """Carry out many accept calls at once; each gets its own answer."""
     refusals = _missing_needs(database, items)
@@ -78,9 +79,7 @@ def _missing_needs(database: Database, items: Sequence[Item]) -> dict[int, Postr
 class _Batch:
     """The jobs of one transaction, on their way into the tables."""
 
-    def __init__(
-        self, database: Database, jobs: Sequence[NewJob], known_urls: dict[str, int]
-    ) -> None:
+    def __init__(self, database: Database, jobs: Sequence[NewJob], known_urls: KnownUrls) -> None:
         self.database = database
         self.jobs = jobs
         self.known_urls = known_urls
@@ -92,7 +91,7 @@ class _Batch:
         if not self.jobs:
             return []
         database = self.database
-        intern(database, (t.url for job in self.jobs for t in job.targets), self.known_urls)
+        intern(database, (t for job in self.jobs for t in job.targets), self.known_urls)
         ids = [job.content.id for job in self.jobs]
         base = database.scalar("accept_numbers", count=len(ids))
         duplicates = self._known(ids, base)
@@ -158,10 +157,13 @@ class _Batch:
             address = address_of(event.kind, event.pubkey, event.tags)
             state, goes_now = self._fate(number, job, address, number in unmet, now)
             states[number] = state
-            key = (id(job.policy), id(job.targets), job.priority, job.goal, state, goes_now)
+            waits = number in unmet
+            goals = (job.goal, job.goal_mine, job.goal_inbox)
+            terms = (id(job.policy), id(job.targets), job.priority, *goals, job.auto)
+            key = (*terms, state, goes_now, waits)
             group = kin.get(key)
             if group is None:
-                group = kin[key] = _Kin(job, state, goes_now)
+                group = kin[key] = _Kin(job, state, goes_now, waits)
             who = (number, event.id, event.pubkey, event.kind, event.created_at)
             group.rows.append((*who, address, len(body), job.expires_at, job.due_at))
         for group in kin.values():
@@ -193,7 +195,7 @@ class _Batch:
             return JobState.PENDING_SIGN, False
         if job.due_at is not None and job.due_at > now:
             return JobState.SCHEDULED, False
-        return JobState.PENDING_PUBLISH, not waits
+        return JobState.PENDING_PUBLISH, not waits and bool(job.targets)
 
     def _route(self, kin: Iterable[_Kin], now: int) -> None:
         groups: RouteGroups = {}
@@ -308,7 +310,7 @@ class _Kin:
 
     __slots__ = ("band", "constants", "goes_now", "rows", "targets")
 
-    def __init__(self, job: NewJob, state: JobState, goes_now: bool) -> None:
+    def __init__(self, job: NewJob, state: JobState, goes_now: bool, waits: bool) -> None:
         self.goes_now = goes_now
         self.targets = job.targets
         self.band = int(job.priority) * 2
@@ -318,6 +320,10 @@ class _Kin:
             "state": state,
             "priority": int(job.priority),
             "goal": job.goal,
+            "goal_mine": job.goal_mine,
+            "goal_inbox": job.goal_inbox,
+            "route": "auto" if job.auto else "fixed",
+            "to_route": int(state is JobState.PENDING_PUBLISH and not (goes_now or waits)),
             "policy": policy_text(job.policy),
             "targets": None if goes_now else to_json(job.targets),
         }

@@ -21,12 +21,23 @@ from postrich.model.job import (
     JobFilter,
     NewJob,
     QueueStatus,
+    Routed,
     StageItem,
     Unsigned,
 )
 from postrich.model.relay import RelayHealth
-from postrich.store.port import Admission, Backlog, Results, Work, WorkerInfo
-from postrich.store.sqlite import accepting, managing, reading, settling, signing, staging
+from postrich.rules.precedence import Cancellation
+from postrich.store.port import Admission, Backlog, KeptList, Results, Work, WorkerInfo
+from postrich.store.sqlite import (
+    accepting,
+    listing,
+    managing,
+    moving,
+    reading,
+    settling,
+    signing,
+    staging,
+)
 from postrich.store.sqlite.connection import (
     Database,
     open_reader,
@@ -38,6 +49,7 @@ from postrich.store.sqlite.writer import Writer
 
 READERS = 2
 T = TypeVar("T")
+_WorkRow = tuple[int, str, int, int, int, int]
 
 
 class SqliteStore:
@@ -45,7 +57,7 @@ class SqliteStore:
 
     def __init__(self, path: str, database: Database) -> None:
         self.path = path
-        self._known_urls: dict[str, int] = {}
+        self._known_urls: moving.KnownUrls = {}
         self._writer = Writer(
             database,
             path,
@@ -133,10 +145,10 @@ class SqliteStore:
     # -- lanes -----------------------------------------------------------------------------
 
     async def work(self) -> list[Work]:
-        rows = await self._read(lambda db: db.read(list[tuple[int, str, int, int]], "work"))
+        rows = await self._read(lambda db: db.read(list[_WorkRow], "work"))
         return [
-            Work(Destination(number, url), earliest, bool(nudged))
-            for number, url, earliest, nudged in rows
+            Work(Destination(number, url, bool(trusted)), earliest, bool(nudged), bool(messages))
+            for number, url, trusted, earliest, nudged, messages in rows
         ]
 
     async def probing(self, destinations: Sequence[int]) -> None:
@@ -202,17 +214,36 @@ class SqliteStore:
 
     # -- stager ----------------------------------------------------------------------------
 
-    async def stage_due(self, now: int, limit: int) -> list[StageItem]:
-        return await self._read(lambda db: staging.stage_due(db, now, limit))
+    async def stage_due(self, now: int, limit: int, holding: Sequence[int] = ()) -> list[StageItem]:
+        return await self._read(lambda db: staging.stage_due(db, now, limit, holding))
 
     async def next_stage(self) -> int | None:
         found: int | None = await self._read(lambda db: db.scalar("next_stage"))
         return found
 
     async def route(
-        self, fence: Fence, jobs: Sequence[StageItem], now: int
+        self, fence: Fence, jobs: Sequence[Routed], now: int
     ) -> tuple[list[JobChange], set[int]]:
         return await self._write(lambda db: staging.route(db, fence, jobs, now, self._known_urls))
+
+    async def not_routed(
+        self, fence: Fence, job: int, error: JobError, next_at: int | None, now: int
+    ) -> list[JobChange]:
+        return await self._write(lambda db: staging.not_routed(db, fence, job, error, next_at, now))
+
+    # -- lists -----------------------------------------------------------------------------
+
+    async def lists(self, keys: Sequence[tuple[str, int]]) -> list[KeptList]:
+        return await self._read(lambda db: listing.lists(db, keys))
+
+    async def keep_lists(self, found: Sequence[KeptList]) -> None:
+        await self._write(lambda db: listing.keep(db, found))
+
+    async def reroute(self, pubkeys: Sequence[str], now: int) -> None:
+        await self._write(lambda db: listing.reroute(db, pubkeys, now))
+
+    async def where_sent(self, request: Cancellation) -> list[str]:
+        return await self._read(lambda db: listing.where_sent(db, request))
 
     # -- lifeline --------------------------------------------------------------------------
 

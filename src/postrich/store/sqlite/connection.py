@@ -6,6 +6,7 @@ step inside SQLite, which runs without the interpreter's lock (docs/decisions/00
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -121,17 +122,23 @@ def translated(path: str) -> Iterator[None]:
     except (apsw.NotADBError, apsw.CorruptError) as problem:
         raise StoreUnusable(f"{path} is not a usable outbox file: {problem}") from None
     except apsw.CantOpenError:
-        raise StoreUnusable(f"{path} cannot be opened; check that its folder exists") from None
+        raise StoreUnusable(_unopened(path)) from None
     except (apsw.ReadOnlyError, apsw.PermissionsError):
         raise StoreUnusable(f"{path} cannot be written; check its permissions") from None
     except apsw.Error as problem:
         raise StoreError(f"{path}: {problem}") from problem
 
 
+def _unopened(path: str) -> str:
+    return f"{path} cannot be opened; check that its folder exists and may be entered"
+
+
 def open_writer(path: str) -> Database:
     """The writing connection: durable by default, schema up to date."""
-    if path != ":memory:" and not Path(path).parent.is_dir():
-        raise StoreUnusable(f"{path} cannot be opened; check that its folder exists")
+    if path != ":memory:" and not os.path.isdir(Path(path).parent):  # noqa: PTH112 - never raises
+        raise StoreUnusable(
+            f"{path} cannot be opened; check that its folder exists and may be entered"
+        )
     database = Database(path)
     try:
         with translated(path):

@@ -93,23 +93,36 @@ def park_dependents(database: Database, jobs: Sequence[int], now: int) -> list[J
     return [JobChange(job, JobState.PARKED, True) for job in jobs]
 
 
-def intern(database: Database, urls: Iterable[str], known: dict[str, int]) -> None:
-    """Make sure that every URL has its number in `known`."""
-    missing = sorted({url for url in urls if url not in known})
+#: Numbers of URLs, known apart for those that only strangers named.
+KnownUrls = dict[tuple[str, bool], int]
+
+
+def intern(database: Database, targets: Iterable[Target], known: KnownUrls) -> None:
+    """Make sure that every target has its number in `known`."""
+    missing = sorted({(t.url, t.stranger) for t in targets if (t.url, t.stranger) not in known})
     if missing:
-        database.run("destinations_add", urls=to_json(missing))
-        found = database.read(list[tuple[str, int]], "destinations_of", urls=to_json(missing))
-        known.update(found)
+        rows = [(url, int(not stranger)) for url, stranger in missing]
+        database.run("destinations_add", rows=to_json(rows))
+        urls = to_json([url for url, _ in missing])
+        numbers = dict(database.read(list[tuple[str, int]], "destinations_of", urls=urls))
+        known.update((key, numbers[key[0]]) for key in missing)
 
 
-def make_deliveries(database: Database, groups: RouteGroups, known: dict[str, int]) -> set[int]:
+def make_deliveries(database: Database, groups: RouteGroups, known: KnownUrls) -> set[int]:
     """Write the deliveries of routed jobs; returns the destinations concerned."""
     rows = []
+    readers: list[tuple[int, str, int]] = []
     touched: set[int] = set()
     for (targets, band, next_at), jobs in groups.items():
-        route = [(known[target.url], target.reason) for target in targets]
-        touched.update(number for number, _ in route)
+        route = []
+        for target in targets:
+            number = known[target.url, target.stranger]
+            route.append((number, target.reason, int(target.mine)))
+            touched.add(number)
+            readers += [(job, pubkey, number) for pubkey in target.inbox_of for job in jobs]
         rows.append((jobs, route, band, next_at))
     if rows:
         database.run("route_deliveries", groups=to_json(rows))
+    if readers:
+        database.run("route_inboxes", rows=to_json(readers))
     return touched

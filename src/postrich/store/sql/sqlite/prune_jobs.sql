@@ -5,6 +5,7 @@ WHERE h.id IN (SELECT value FROM json_each(:jobs)) AND h.state <> 'published'
   AND identities.event_id = h.event_id;
 DELETE FROM delivery_history WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM payloads WHERE job IN (SELECT value FROM json_each(:jobs));
+DELETE FROM inboxes WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM story WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM dependencies WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM dependencies WHERE needs IN (SELECT value FROM json_each(:jobs));

@@ -1,4 +1,7 @@
--- Due and signed jobs go to the lanes.
-UPDATE jobs SET state = 'signed-pending-publish', stage_at = NULL
-WHERE id IN (SELECT value FROM json_each(:jobs))
-  AND state IN ('scheduled', 'signed-pending-publish') AND stage_at IS NOT NULL;
+-- Due and signed jobs go to the lanes. Rows: [job, when to route again or null].
+UPDATE jobs SET stage_at = value ->> 1, error_code = NULL, error_text = NULL,
+  route_attempts = CASE WHEN value ->> 1 IS NULL THEN 0 ELSE route_attempts + 1 END,
+  state = CASE state WHEN 'published' THEN state ELSE 'signed-pending-publish' END
+FROM json_each(:rows)
+WHERE jobs.id = value ->> 0 AND stage_at IS NOT NULL
+  AND state IN ('scheduled', 'signed-pending-publish', 'published');

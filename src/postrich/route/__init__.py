@@ -1,0 +1,1 @@
+"""Working out where events go: relay lists, and the plans made from them."""

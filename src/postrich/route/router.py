@@ -1,0 +1,146 @@
+"""The router: gathers what a plan needs to know, and lets the rules make it.
+
+Promises: a plan for an event whose lists are remembered is made at once; otherwise the lists
+are looked for, within seconds. Decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from postrich.clock import Clock
+from postrich.config import Settings
+from postrich.model.event import Draft, Event
+from postrich.route.references import References
+from postrich.route.relay_lists import RelayLists
+from postrich.rules.health import rank_of
+from postrich.rules.precedence import cancellation_of
+from postrich.rules.references import reference_of
+from postrich.rules.relay_lists import BLOCKED, RELAYS, UNKNOWN, Lookup
+from postrich.rules.routing import (
+    Key,
+    Known,
+    Plan,
+    hints_of,
+    is_plain,
+    needs,
+    plan,
+)
+from postrich.sign.signer import Signers
+from postrich.store.port import Store
+
+RANK_FOR = 30.0
+PLAIN_FOR = 10.0
+MANY_PLANS = 10_000
+
+
+class Router:
+    """Plans for events, by the outbox model."""
+
+    def __init__(
+        self, settings: Settings, lists: RelayLists, store: Store, signers: Signers, clock: Clock
+    ) -> None:
+        self.lists = lists
+        #: Whose blocked relays count for every event, besides those of the signers at hand.
+        self.owners: frozenset[str] = frozenset()
+        self._settings = settings
+        self._store = store
+        self._signers = signers
+        self._clock = clock
+        self._references = References(lists.asking, clock)
+        self._rank: dict[str, float] = {}
+        self._ranked_at = float("-inf")
+        self._plain: dict[str, Plan] = {}
+        self._plain_until = float("-inf")
+
+    def plan_now(self, event: Draft | Event) -> Plan | None:
+        """The plan, if everything is known that it needs."""
+        plain = is_plain(event)
+        if plain and self._clock.tick() < self._plain_until:
+            known = self._plain.get(event.pubkey)
+            if known is not None:
+                return known
+        if cancellation_of(event) is not None or reference_of(event) is not None:
+            return None  # what it takes back or answers must be looked for
+        found = self.lists.remembered(self._needs(event))
+        if found is None:
+            return None
+        made = plan(event, self._known(found, ()))
+        if plain:
+            self._remember(event.pubkey, made)
+        return made
+
+    def _remember(self, pubkey: str, made: Plan) -> None:
+        """Plans of plain notes differ only by author: one serves thousands, for a while."""
+        tick = self._clock.tick()
+        if tick >= self._plain_until or len(self._plain) >= MANY_PLANS:
+            self._plain = {}
+            self._plain_until = tick + PLAIN_FOR
+        self._plain[pubkey] = made
+
+    async def close(self) -> None:
+        await self._references.close()
+
+    def forget(self) -> None:
+        """Some list changed."""
+        self._plain = {}
+
+    async def plan(self, event: Draft | Event) -> Plan:
+        """The plan, with lists looked for where they are not known."""
+        found = await self.lists.find(self._needs(event), hints_of(event))
+        request = cancellation_of(event)
+        originals = await self._store.where_sent(request) if request is not None else ()
+        referred = await self._referred(event, found)
+        await self._refresh_rank()
+        return plan(event, self._known(found, originals, referred))
+
+    async def _referred(
+        self, event: Draft | Event, found: Mapping[Key, Lookup]
+    ) -> Sequence[str] | None:
+        reference = reference_of(event)
+        if reference is None:
+            return ()
+        theirs = found.get((reference.pubkey, RELAYS), UNKNOWN).found
+        return await self._references.find(reference, theirs.write if theirs is not None else ())
+
+    async def plan_meanwhile(self, event: Draft | Event) -> Plan:
+        """The plan by what is known now, however old; it asks nobody."""
+        known = await self.lists.recall(self._needs(event))
+        found = {key: seen.lookup for key, seen in known.items()}
+        return plan(event, self._known(found, (), None))
+
+    def _needs(self, event: Draft | Event) -> tuple[Key, ...]:
+        owners = self.owners | {signer.pubkey for signer in self._signers}
+        return (*needs(event), *((pubkey, BLOCKED) for pubkey in sorted(owners)))
+
+    def _known(
+        self,
+        found: dict[Key, Lookup],
+        originals: Sequence[str],
+        referred: Sequence[str] | None = (),
+    ) -> Known:
+        settings = self._settings
+        blocked = {
+            url
+            for (_, kind), lookup in found.items()
+            if kind == BLOCKED and lookup.found is not None
+            for url in lookup.found.relays
+        }
+        return Known(
+            own=settings.relays,
+            indexers=settings.indexers or (),
+            pow_relay=settings.pow_relay,
+            lists=found,
+            blocked=frozenset(blocked),
+            originals=tuple(originals),
+            referred=None if referred is None else tuple(referred),
+            rank=self._rank,
+            budgets=settings.budgets,
+        )
+
+    async def _refresh_rank(self) -> None:
+        tick = self._clock.tick()
+        if tick - self._ranked_at >= RANK_FOR:
+            self._ranked_at = tick
+            now = self._clock.now()
+            self._rank = {h.url: rank_of(h, now) for h in await self._store.health()}

@@ -1,0 +1,1 @@
+"""Routing: lists, plans, names and copies, with relays on loopback."""
