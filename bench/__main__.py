@@ -64,6 +64,19 @@ def fanout() -> list[Figure]:
     return figures
 
 
+def planned() -> list[Figure]:
+    """The same events, where relay lists say where each goes: 2,500 plans, none known before."""
+    events = _events()
+    best: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        for task in ("planned", "fanout"):
+            with null_relays() as urls:
+                answer = ours(task, str(events), ",".join(urls))
+            best[task] = max(best.get(task, 0.0), answer["oks"] / answer["seconds"])
+    ratios = {"named relays": best["planned"] / best["fanout"]}
+    return [Figure("fan-out, planned by relay lists", best["planned"], "OKs/s", ratios)]
+
+
 def accept() -> list[Figure]:
     """Durable, verified accepts against the bare check of the same events."""
     events = _events()
@@ -186,7 +199,17 @@ def _time(command: list[str]) -> float:
 
 BENCHES: dict[str, Callable[[], list[Figure]]] = {
     bench.__name__: bench
-    for bench in (fanout, accept, backlog, dead_relay, mining, mining_beside, selection, help_speed)
+    for bench in (
+        fanout,
+        planned,
+        accept,
+        backlog,
+        dead_relay,
+        mining,
+        mining_beside,
+        selection,
+        help_speed,
+    )
 }
 
 

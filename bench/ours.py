@@ -35,8 +35,10 @@ WARM_UP = 64
 BATCH = 100
 FAR = 4_000_000_000_000
 
-#: As it comes, but for the network's indexers: nothing here leaves this machine.
-ALONE = Settings(indexers=())
+#: To named relays; and as it comes, planned by relay lists, but for the network's indexers:
+#: nothing here leaves this machine.
+ALONE = Settings(autopilot=False)
+PLANNED = Settings(indexers=())
 
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:
@@ -50,13 +52,15 @@ def _lines(path: str) -> list[bytes]:
     return Path(path).read_bytes().splitlines()
 
 
-async def fanout(events_path: str, urls: str, live: str = "") -> dict[str, Any]:
+async def fanout(
+    events_path: str, urls: str, live: str = "", settings: Settings = ALONE
+) -> dict[str, Any]:
     """Hand in all events, wait until every delivery to a live relay is recorded."""
     lines = _lines(events_path)
     relays = urls.split(",")
     awaited = live.split(",") if live else relays
     with _scratch() as folder:
-        async with Outbox.open(f"{folder}/outbox.db", relays=relays, settings=ALONE) as outbox:
+        async with Outbox.open(f"{folder}/outbox.db", relays=relays, settings=settings) as outbox:
             await outbox.publish_many(lines[:WARM_UP])
             await _recorded(outbox, awaited)
             gc.collect()
@@ -67,6 +71,11 @@ async def fanout(events_path: str, urls: str, live: str = "") -> dict[str, Any]:
             seconds = time.perf_counter() - started
     good = sum(isinstance(answer, Handle) for answer in answers)
     return {"seconds": seconds, "accept_seconds": accepted, "oks": good * len(awaited)}
+
+
+async def planned(events_path: str, urls: str) -> dict[str, Any]:
+    """The same, where every event is planned: whose lists say where it goes?"""
+    return await fanout(events_path, urls, settings=PLANNED)
 
 
 async def _recorded(outbox: Outbox, live: list[str]) -> None:
@@ -245,7 +254,8 @@ def _peak_memory() -> float:
 
 
 TASKS = {
-    task.__name__: task for task in (fanout, accept, verify, mine_alone, beside, fill, waiting)
+    task.__name__: task
+    for task in (fanout, planned, accept, verify, mine_alone, beside, fill, waiting)
 }
 
 

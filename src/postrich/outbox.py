@@ -30,6 +30,7 @@ from postrich.deliver.shared import Shared
 from postrich.deliver.signing import SigningDesk
 from postrich.deliver.stager import Stager
 from postrich.errors import BadSetting, CallerError, UnknownJob
+from postrich.model.delivery import Parcel, Target
 from postrich.model.event import Draft, Event
 from postrich.model.job import (
     Accepted,
@@ -411,19 +412,16 @@ class Outbox:
 
     def _send_on(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
         """The next step: what was routed goes to the lanes, the rest to the stager."""
-        parcels = [
-            parcel_of(accepted.job, job)
-            for accepted, job in zip(admission.accepted, jobs, strict=True)
-            if accepted.is_new
-            and accepted.state is JobState.PENDING_PUBLISH
-            and isinstance(job.content, Event)
-        ]
-        targets = jobs[0].targets
-        is_plain = len(parcels) == len(jobs) and not jobs[0].after
-        if is_plain and targets and all(job.targets == targets for job in jobs):
+        routes: dict[int, tuple[tuple[Target, ...], list[Parcel]]] = {}
+        for accepted, job in zip(admission.accepted, jobs, strict=True):
+            is_going = accepted.is_new and accepted.state is JobState.PENDING_PUBLISH
+            if is_going and isinstance(job.content, Event) and job.targets and not job.after:
+                _, parcels = routes.setdefault(id(job.targets), (job.targets, []))
+                parcels.append(parcel_of(accepted.job, job))
+        for targets, parcels in routes.values():
             self._shared.parcels.add(parcels)
             self._fleet.offer(targets, parcels)
-        else:
+        if sum(len(parcels) for _, parcels in routes.values()) < len(jobs):
             self._fleet.hint(admission.destinations)
             self._stager.wake()
             self._desk.wake()

@@ -113,7 +113,7 @@ async def test_one_plan_serves_all_plain_notes_until_a_list_changes(tmp_path: Pa
         later = plans.plan_now(two)
         assert later is not None
         assert [target.url for target in later.targets] == [B]
-        finds.clock.ahead += 10
+        finds.clock.wall_ahead += 10
         assert plans.plan_now(one) is not later
         assert plans.plan_now(one) == later
 

@@ -1,6 +1,5 @@
 """Which relays must have an event, each with its reason (D2–D4, D7, D9, D10, C7)."""
 
-import msgspec
 import pytest
 
 from postrich.errors import BadSetting
@@ -29,7 +28,7 @@ from postrich.rules.routing import (
     Plan,
     fixed_plan,
     hints_of,
-    is_plain,
+    kin_of,
     needs,
     plan,
     recipients_of,
@@ -537,20 +536,27 @@ def test_hints_are_where_people_say_that_they_are_found() -> None:
     assert hints_of(event(1, *tags)) == {ALICE: (relay("a"), relay("b"))}
 
 
-PLAIN = {
-    "a note": (1, [], True),
-    "a note with a hashtag": (1, [["t", "x"], ["e", "e" * 64]], True),
-    "an article": (30023, [["d", "x"]], True),
-    **{f"tag {name}": (1, [[name, ALICE]], False) for name in ("p", "P", "h", "nonce")},
-    **{f"kind {kind}": (kind, [], False) for kind in (0, 3, 5, 62, 1059, 10002, 10050, 28934)},
+KIN: dict[str, tuple[int, list[list[str]], tuple[str, ...] | None]] = {
+    "a note": (1, [], (ME,)),
+    "a note with a hashtag": (1, [["t", "x"], ["e", "e" * 64]], (ME,)),
+    "an article": (30023, [["d", "x"]], (ME,)),
+    "a reply": (1, [["p", ALICE], ["e", "e" * 64]], (ME, ALICE)),
+    "a comment": (1111, [["P", ALICE], ["p", BOB]], (ME, BOB, ALICE)),
+    "a list of people": (30000, [["p", ALICE]], (ME,)),
+    **{f"tag {name}": (1, [[name, ALICE]], None) for name in ("h", "nonce")},
+    **{
+        f"kind {kind}": (kind, [], None)
+        for kind in (0, 3, 5, 62, 1018, 1059, 1617, 9321, 10002, 10050, 28934, 31234)
+    },
 }
 
 
-@pytest.mark.parametrize(("kind", "tags", "expected"), PLAIN.values(), ids=PLAIN.keys())
-def test_which_plans_depend_on_the_author_alone(
-    kind: int, tags: list[list[str]], expected: bool
+@pytest.mark.parametrize(("kind", "tags", "kin"), KIN.values(), ids=KIN.keys())
+def test_which_events_have_the_same_plan(
+    kind: int, tags: list[list[str]], kin: tuple[str, ...] | None
 ) -> None:
-    assert is_plain(event(kind, *tags)) is expected
-    if expected:
-        other = msgspec.structs.replace(event(kind), content="something else")
+    assert kin_of(event(kind, *tags)) == kin
+    if kin is not None:
+        other = event(1, *(["p", pubkey] for pubkey in kin[1:]), content="something else")
+        assert kin_of(other) == kin
         assert plan(event(kind, *tags), WORLD) == plan(other, WORLD)

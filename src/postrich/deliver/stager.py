@@ -78,15 +78,26 @@ class Stager(Loop):
     async def _stage(self, fence: Fence, now: int) -> bool:
         """Send on what has its targets, plan the rest aside; False where all is under way."""
         items = await self._shared.store.stage_due(now, BATCH, list(self._planning))
-        ready = [Routed(item, item.targets) for item in items if item.event is None]
+        routes = [(item, self._known_route(item)) for item in items]
+        ready = [Routed(item, targets) for item, targets in routes if targets is not None]
         if ready:
             await self._route(fence, ready)
         begun = 0
-        for item in items:
-            if item.event is not None and len(self._planning) < PLANS_AT_ONCE:
+        for item, targets in routes:
+            if targets is None and len(self._planning) < PLANS_AT_ONCE:
                 self._planning[item.job] = asyncio.create_task(self._plan_aside(fence, item))
                 begun += 1
         return bool(ready) or begun > 0
+
+    def _known_route(self, item: StageItem) -> tuple[Target, ...] | None:
+        """Where a job goes, if nobody must be asked; None: it is planned aside."""
+        if item.event is None:
+            return item.targets
+        event = _event_of(item)
+        plan = self._router.plan_now(event) if event.kind not in KINDS else None
+        if plan is None or plan.unresolved or not plan.targets:
+            return None
+        return _with_named(plan, item)
 
     async def _route(self, fence: Fence, jobs: list[Routed]) -> None:
         shared = self._shared
@@ -108,9 +119,7 @@ class Stager(Loop):
             self.wake()
 
     async def _plan_and_route(self, fence: Fence, item: StageItem) -> None:
-        assert item.event is not None
-        body = item.event.encode()
-        event = parse_event(body, len(body))
+        event = _event_of(item)
         plan = await self._plan(fence, item, event)
         targets = _with_named(plan, item)
         if targets:
@@ -161,8 +170,14 @@ class Stager(Loop):
         return at if at is not None and at < item.expires_at else None
 
 
+def _event_of(item: StageItem) -> Event:
+    assert item.event is not None
+    body = item.event.encode()
+    return parse_event(body, len(body))
+
+
 def _with_named(plan: Plan, item: StageItem) -> tuple[Target, ...]:
     """The plan's targets, and relays that were named when the event was handed in again (A9)."""
     planned = {target.url for target in plan.targets}
-    named = (target for target in item.targets if target.reason == NAMED)
-    return (*plan.targets, *(target for target in named if target.url not in planned))
+    named = [t for t in item.targets if t.reason == NAMED and t.url not in planned]
+    return (*plan.targets, *named) if named else plan.targets

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from postrich.clock import Clock
 from postrich.config import Settings
+from postrich.model.delivery import Target
 from postrich.model.event import Draft, Event
 from postrich.route.references import References
 from postrich.route.relay_lists import RelayLists
@@ -22,7 +25,7 @@ from postrich.rules.routing import (
     Known,
     Plan,
     hints_of,
-    is_plain,
+    kin_of,
     needs,
     plan,
 )
@@ -30,7 +33,7 @@ from postrich.sign.signer import Signers
 from postrich.store.port import Store
 
 RANK_FOR = 30.0
-PLAIN_FOR = 10.0
+PLANS_FOR_MS = 10_000
 MANY_PLANS = 10_000
 
 
@@ -50,14 +53,15 @@ class Router:
         self._references = References(lists.asking, clock)
         self._rank: dict[str, float] = {}
         self._ranked_at = float("-inf")
-        self._plain: dict[str, Plan] = {}
-        self._plain_until = float("-inf")
+        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._routes: dict[tuple[Target, ...], tuple[Target, ...]] = {}
+        self._planned_at = -PLANS_FOR_MS
 
     def plan_now(self, event: Draft | Event) -> Plan | None:
         """The plan, if everything is known that it needs."""
-        plain = is_plain(event)
-        if plain and self._clock.tick() < self._plain_until:
-            known = self._plain.get(event.pubkey)
+        kin = kin_of(event)
+        if kin is not None and 0 <= self._clock.now() - self._planned_at < PLANS_FOR_MS:
+            known = self._plans.get(kin)
             if known is not None:
                 return known
         if cancellation_of(event) is not None or reference_of(event) is not None:
@@ -66,24 +70,26 @@ class Router:
         if found is None:
             return None
         made = plan(event, self._known(found, ()))
-        if plain:
-            self._remember(event.pubkey, made)
-        return made
+        return made if kin is None else self._remember(kin, made)
 
-    def _remember(self, pubkey: str, made: Plan) -> None:
-        """Plans of plain notes differ only by author: one serves thousands, for a while."""
-        tick = self._clock.tick()
-        if tick >= self._plain_until or len(self._plain) >= MANY_PLANS:
-            self._plain = {}
-            self._plain_until = tick + PLAIN_FOR
-        self._plain[pubkey] = made
+    def _remember(self, kin: tuple[str, ...], made: Plan) -> Plan:
+        """One plan serves thousands, for a while. Equal targets are made the very same: what
+        has the same targets is stored and sent together."""
+        now = self._clock.now()
+        is_old = not 0 <= now - self._planned_at < PLANS_FOR_MS
+        if is_old or len(self._plans) >= MANY_PLANS:
+            self._plans, self._routes = {}, {}
+            self._planned_at = now
+        targets = self._routes.setdefault(made.targets, made.targets)
+        made = self._plans[kin] = msgspec.structs.replace(made, targets=targets)
+        return made
 
     async def close(self) -> None:
         await self._references.close()
 
     def forget(self) -> None:
         """Some list changed."""
-        self._plain = {}
+        self._plans = {}
 
     async def plan(self, event: Draft | Event) -> Plan:
         """The plan, with lists looked for where they are not known."""

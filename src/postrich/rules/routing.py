@@ -162,12 +162,15 @@ def hints_of(event: Draft | Event) -> dict[str, tuple[str, ...]]:
     return {pubkey: urls for pubkey, urls in hints.items() if urls}
 
 
-def is_plain(event: Draft | Event) -> bool:
-    """Whether its plan depends on its author alone."""
-    special = (DELETION, VANISH, *WRAPS, *JOINING, *WIDE, *UNFINISHED, *ANSWERS)
-    if event.kind in special:
-        return False
-    return not any(tag[0] in ("p", "P", "h", "nonce") for tag in event.tags)
+_SPECIAL = frozenset((DELETION, VANISH, NUTZAP, *WRAPS, *JOINING, *WIDE, *UNFINISHED, *ANSWERS))
+
+
+def kin_of(event: Draft | Event) -> tuple[str, ...] | None:
+    """What the plans of most events depend on: their author and whom they speak to. Events of
+    the same kin have the same plan; None: this one is like no other."""
+    if event.kind in _SPECIAL or any(tag[0] in ("h", "nonce") for tag in event.tags):
+        return None
+    return (event.pubkey, *recipients_of(event))
 
 
 def is_grouped(event: Draft | Event) -> bool:
@@ -279,7 +282,9 @@ def _plan_inboxes(event: Draft | Event, known: Known, sketch: _Sketch) -> None:
             inboxes[pubkey] = lookup.found.read
         elif lookup.status is Status.UNKNOWN:
             sketch.wait_for(pubkey)
-    sketch.inbox(inboxes, "inbox of", most=known.budgets.fanout, each=known.budgets.per_author)
+    if inboxes:
+        most, each = known.budgets.fanout, known.budgets.per_author
+        sketch.inbox(inboxes, "inbox of", most=most, each=each)
 
 
 def _plan_reference(reference: Reference | None, known: Known, sketch: _Sketch) -> None:

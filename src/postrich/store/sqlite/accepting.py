@@ -91,7 +91,8 @@ class _Batch:
         if not self.jobs:
             return []
         database = self.database
-        intern(database, (t for job in self.jobs for t in job.targets), self.known_urls)
+        routes = {id(job.targets): job.targets for job in self.jobs}.values()
+        intern(database, (target for route in routes for target in route), self.known_urls)
         ids = [job.content.id for job in self.jobs]
         base = database.scalar("accept_numbers", count=len(ids))
         duplicates = self._known(ids, base)
