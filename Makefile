@@ -12,7 +12,7 @@ WITH_NODE := PATH="$(abspath $(BIN)):$$PATH"
 SPREAD := -n auto --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check format lint types bench soak requirements lock clean
+.PHONY: run test test-postgres check format lint types bench soak requirements lock clean
 
 run: $(READY)
 	$(BIN)/postrich serve --demo
@@ -21,9 +21,10 @@ test: $(READY_DEV) $(BUNKERS)
 	$(WITH_NODE) $(BIN)/python -m pytest $(SPREAD)
 
 check: $(READY_DEV) $(BUNKERS) format lint types
-	$(WITH_NODE) $(BIN)/python -m pytest $(SPREAD) --cov --cov-report=
+	$(WITH_NODE) $(BIN)/python -m pytest $(SPREAD) -m 'not soak and not postgres' --cov --cov-report=
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --include='src/postrich/rules/*' --fail-under=100
+	$(WITH_NODE) $(BIN)/python -m pytest $(SPREAD) -m 'postgres and not soak'
 
 format: $(READY_DEV)
 	$(BIN)/ruff format --check .
@@ -40,6 +41,10 @@ requirements: $(READY_DEV)
 # Figures, as ratios to others in the same run; see bench/README.md.
 bench: $(READY_DEV) bench/peers/node_modules/.ready
 	$(WITH_NODE) $(BIN)/python -m bench
+
+# The engine's tests on PostgreSQL too; what the store itself promises is always tested on both.
+test-postgres: $(READY_DEV) $(BUNKERS)
+	POSTRICH_TEST_STORE=postgres $(WITH_NODE) $(BIN)/python -m pytest $(SPREAD) tests/deliver
 
 # Long walks over the store and six hundred kills, with seeds of their own (about 10 minutes).
 soak: $(READY_DEV)

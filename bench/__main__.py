@@ -14,10 +14,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.claims import measure_claims
 from bench.corpus import corpus
 from bench.figures import Figure, keep, show
 from bench.partners import CACHE, nostr_sdk, nostr_sdk_pow, nostr_tools, null_relays, ours
+from bench.postgres import postgres
 from bench.selection import selection
+from bench.workers import measure_workers
 
 EVENTS = 10_000
 ROUNDS = 5
@@ -179,6 +182,16 @@ def _beside(load: str, pace: float, goal: str) -> list[Figure]:
     ]
 
 
+def workers() -> list[Figure]:
+    """Two workers on one PostgreSQL: end to end, and where relays are slow."""
+    return measure_workers(_events())
+
+
+def claims() -> list[Figure]:
+    """Claims on PostgreSQL as queue and history grow."""
+    return measure_claims()
+
+
 def help_speed() -> list[Figure]:
     """`postrich --help`, from start to end."""
     program = str(Path(sys.executable).with_name("postrich"))
@@ -200,15 +213,8 @@ def _time(command: list[str]) -> float:
 BENCHES: dict[str, Callable[[], list[Figure]]] = {
     bench.__name__: bench
     for bench in (
-        fanout,
-        planned,
-        accept,
-        backlog,
-        dead_relay,
-        mining,
-        mining_beside,
-        selection,
-        help_speed,
+        *(fanout, planned, accept, backlog, dead_relay, mining, mining_beside, selection),
+        *(postgres, claims, workers, help_speed),
     )
 }
 

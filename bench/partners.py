@@ -17,9 +17,10 @@ CACHE = HERE / ".cache"
 
 
 @contextmanager
-def null_relays(count: int = 3) -> Iterator[list[str]]:
+def null_relays(count: int = 3, delay_ms: float = 0.0) -> Iterator[list[str]]:
     """Relays that say OK to everything, in one process of their own."""
-    command = [sys.executable, str(HERE / "null_relay.py"), "--ports", str(count)]
+    script = str(HERE / "null_relay.py")
+    command = [sys.executable, script, "--ports", str(count), "--delay-ms", str(delay_ms)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -33,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     shown: dict[str, list[str]] = defaultdict(list)
     for item in items:
+        if "postgres" in item.nodeid:
+            item.add_marker("postgres")
         for mark in item.iter_markers("req"):
             for name in mark.args:
                 shown[name].append(item.nodeid.split("[")[0])

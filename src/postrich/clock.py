@@ -22,18 +22,26 @@ class Clock(Protocol):
         """A number in [0, 1): jitter."""
         ...
 
+    def follow(self, ahead: int) -> None:
+        """The store's own clock is so many milliseconds ahead: its time is everybody's."""
+        ...
+
 
 class SystemClock:
     """The machine's clock and a generator seeded by the operating system."""
 
     def __init__(self) -> None:
         self._random = random.Random()  # noqa: S311 - jitter, not cryptography
+        self._ahead = 0
 
     def now(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // 1_000_000 + self._ahead
 
     def tick(self) -> float:
         return time.monotonic()
 
     def chance(self) -> float:
         return self._random.random()
+
+    def follow(self, ahead: int) -> None:
+        self._ahead += ahead

@@ -1,6 +1,7 @@
 """Settings: one struct, read from `postrich.toml`, the environment, or given in code.
 
-A setting that cannot work is refused with its name; nothing is guessed, no secret is kept here.
+A setting that cannot work is refused with its name; nothing is guessed. The only
+secret that may be here is a password in `store`; no message repeats it.
 """
 
 from __future__ import annotations
@@ -31,9 +32,13 @@ INDEXERS: tuple[str, ...] = (
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How an outbox behaves. Times are seconds, sizes bytes."""
+    """How an outbox behaves. Times are seconds, sizes bytes.
+
+    `store`: where it is kept, a file's path or a `postgresql://…` address (command line only).
+    """
 
     relays: tuple[str, ...] = ()
+    store: str = ""
     autopilot: bool = True
     indexers: tuple[str, ...] | None = None
     budgets: Budgets = Budgets()
@@ -116,15 +121,12 @@ def _clean(urls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
-    """`postrich.toml` if it is there, then `POSTRICH_RELAYS` over it."""
-    table: dict[str, object] = {}
-    if path.is_file():
-        try:
-            table = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise BadSetting(f"{path} cannot be read: {problem}") from None
+    """`postrich.toml` if it is there, then what the environment says over it."""
+    table = _read_table(path)
     if relays := environment.get("POSTRICH_RELAYS", "").split():
         table["relays"] = relays
+    if store := environment.get("POSTRICH_STORE"):
+        table["store"] = store
     if "POSTRICH_INDEXERS" in environment:
         table["indexers"] = environment["POSTRICH_INDEXERS"].split()
     try:
@@ -132,6 +134,23 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
     except msgspec.ValidationError as problem:
         raise BadSetting(f"{path}: {problem}") from None
     return check_settings(settings)
+
+
+def read_store(path: Path, environment: Mapping[str, str]) -> str:
+    """Where the outbox is kept; that is known also where other settings make no sense."""
+    store = environment.get("POSTRICH_STORE") or _read_table(path).get("store", "")
+    if not isinstance(store, str):
+        raise BadSetting(f"{path}: `store` must be a text")
+    return store
+
+
+def _read_table(path: Path) -> dict[str, object]:
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise BadSetting(f"{path} cannot be read: {problem}") from None
 
 
 def _named(table: dict[str, object]) -> dict[str, object]:

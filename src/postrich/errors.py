@@ -44,11 +44,15 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Another process kept the file locked for longer than we wait."""
+    """Others kept the file or the database busy for longer than we wait."""
+
+
+class StoreAway(StoreError):
+    """The database cannot be reached; what was asked may or may not have been kept: ask again."""
 
 
 class StoreUnusable(StoreError):
-    """The file is not an outbox, is damaged, or was made by a newer Postrich."""
+    """The file or database is not an outbox, refuses us, or was made by a newer Postrich."""
 
 
 class LeaseLost(StoreError):

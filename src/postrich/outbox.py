@@ -23,6 +23,7 @@ import msgspec
 from postrich.accept import Intake, Options, Publishable, parcel_of
 from postrich.clock import Clock, SystemClock
 from postrich.config import Settings, check_settings
+from postrich.deliver.crew import crew
 from postrich.deliver.fleet import Fleet, this_worker
 from postrich.deliver.lanes import Lane
 from postrich.deliver.lifeline import Lifeline, StatusTeller
@@ -45,6 +46,7 @@ from postrich.model.job import (
     RetryPolicy,
 )
 from postrich.model.relay import RelayHealth
+from postrich.model.worker import Worker
 from postrich.observe.notices import (
     JobAccepted,
     JobChanged,
@@ -66,8 +68,8 @@ from postrich.sign.browser import BrowserSession, BrowserSigner
 from postrich.sign.chooser import Means
 from postrich.sign.mine import MiningProgress, mine
 from postrich.sign.signer import Signer, Signers
-from postrich.store.port import Admission, Backlog, Store, WorkerInfo
-from postrich.store.sqlite import SqliteStore
+from postrich.store import open_store
+from postrich.store.port import Admission, Backlog, Store
 from postrich.waiting import WaitingRoom, read_job
 from postrich.wire.relay_info import fetch_infos
 
@@ -166,12 +168,15 @@ class Outbox:
         deliver: bool = True,
         role: str = "library",
     ) -> AsyncIterator[Outbox]:
-        """Open or make the outbox at `path`; `deliver=False` only looks and hands in."""
+        """Open or make the outbox at `path`; `deliver=False` only looks and hands in.
+
+        `path` is that of a SQLite file, or a `postgresql://…` address.
+        """
         chosen = settings or Settings()
         if relays:
             chosen = msgspec.structs.replace(chosen, relays=tuple(relays))
         chosen = check_settings(chosen)
-        store = await SqliteStore.open(str(Path(path)))
+        store = await open_store(path)
         outbox = cls(store, chosen, clock or SystemClock(), role)
         if signer is not None:
             outbox.add_signer(signer)
@@ -183,10 +188,12 @@ class Outbox:
 
     async def _start(self, deliver: bool) -> None:
         self._waiting.delivers = deliver
+        await self._lifeline.follow_time()
+        self._store.listen(self._on_hint)
         self._status.start()
         if deliver:
             now = self._clock.now()
-            await self._store.enlist(this_worker(self._shared.owner, self._role, now))
+            await self._store.enlist(this_worker(self._shared.owner, self._role, now, now))
             for loop in (self._lifeline, self._fleet, self._stager, self._desk):
                 loop.start()
 
@@ -220,9 +227,22 @@ class Outbox:
             self._signers.add(signer)
         return signer.open()
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing is claimed now, for people: the store cannot be used. "": all is well."""
+        return self._lifeline.trouble
+
     def signers(self) -> list[Signer]:
         """Who is asked to sign, and whether each is available."""
         return list(self._signers)
+
+    def _on_hint(self) -> None:
+        """Another process changed something: look, rather than wait for the next look."""
+        self._waiting.stir()
+        if self._waiting.delivers:
+            self._fleet.hint()
+            self._stager.wake()
+            self._desk.wake()
 
     def _on_lists(self) -> None:
         """Somebody's relay list changed: what depends on it is planned anew."""
@@ -497,8 +517,13 @@ class Outbox:
     async def health(self) -> list[RelayHealth]:
         return await self._store.health()
 
-    async def workers(self) -> list[WorkerInfo]:
-        return await self._store.workers()
+    def now(self) -> int:
+        """The time that counts here, in milliseconds: the database's, where it has one."""
+        return self._clock.now()
+
+    async def workers(self) -> list[Worker]:
+        """Who works on this outbox, here and on other machines, and what each holds (G4)."""
+        return await crew(self._shared)
 
     # -- changing one's mind -------------------------------------------------------------------
 

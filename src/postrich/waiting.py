@@ -38,6 +38,13 @@ class WaitingRoom:
                 for watcher in self._watchers.get(change.job, ()):
                     watcher.set()
 
+    def stir(self) -> None:
+        """Something changed, of which we know nothing: everybody looks."""
+        self._anything.set()
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.set()
+
     async def published(self, job: int, within: float | None) -> Job:
         """Wait until the job is published; `JobFailed` where that will not happen by itself."""
         found = await self._until(job, within, _is_published_or_over)

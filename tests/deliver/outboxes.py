@@ -31,6 +31,10 @@ QUICK = RetryPolicy("quick", delays=(0.02,), lifetime=600.0)
 #: Tries again when the test is long over.
 SLOW = RetryPolicy("slow", delays=(3600.0,), lifetime=86_400.0)
 
+#: Where tests keep their outboxes, sqlite or postgres; some journeys choose for themselves.
+STORE = os.environ.get("POSTRICH_TEST_STORE", "sqlite")
+_schemas: dict[Path, str] = {}
+
 N = TypeVar("N")
 
 
@@ -42,7 +46,10 @@ class SteadyClock(SystemClock):
 
 
 class JumpingClock(SteadyClock):
-    """A clock whose times a test can put forward: the monotonic one, and that on the wall."""
+    """A clock whose times a test can put forward: the monotonic one, and that on the wall.
+
+    It is right whatever a database says, whose clock would have gone forward as well.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,6 +61,20 @@ class JumpingClock(SteadyClock):
 
     def tick(self) -> float:
         return time.monotonic() + self.ahead
+
+    def follow(self, ahead: int) -> None:
+        pass
+
+
+async def place_in(folder: Path) -> Path | str:
+    """The folder's outbox: a file in it, or a schema of a PostgreSQL that stands for it."""
+    if STORE == "sqlite":
+        return folder / "outbox.db"
+    if folder not in _schemas:
+        from tests.store.servers import new_dsn
+
+        _schemas[folder] = await new_dsn(f"folder{len(_schemas)}")
+    return _schemas[folder]
 
 
 @asynccontextmanager
@@ -77,7 +98,7 @@ async def outbox_at(
     }
     urls = [relay if isinstance(relay, str) else relay.url for relay in relays]
     async with Outbox.open(
-        folder / "outbox.db",
+        await place_in(folder),
         relays=urls,
         signer=signer,
         settings=Settings(**chosen),
@@ -148,13 +169,28 @@ def lane_of(outbox: Outbox, relay: ScriptedRelay | str) -> Lane:
     return lanes[f"{url}/"]
 
 
-def steal_leases(path: Path) -> None:
-    """Another worker takes every lane, as after a pause of ours that outlasted the lease."""
-    with apsw.Connection(str(path)) as database:
+async def run_sql(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    """What no verb does, done to the outbox in that folder; the rows that it returns."""
+    place = await place_in(folder)
+    if isinstance(place, str):
+        from tests.store.servers import Admin
+
+        async with Admin(place) as admin:
+            return [tuple(row) for row in await admin.link.fetch(statement)]
+    database = apsw.Connection(str(place))
+    try:
         database.set_busy_timeout(10_000)
-        database.execute(
-            "UPDATE leases SET owner = 'another', epoch = epoch + 1, lease_until = 9e15"
-        )
+        return list(database.execute(statement))
+    finally:
+        database.close()
+
+
+async def steal_leases(folder: Path) -> None:
+    """Another worker takes every lane, as after a pause of ours that outlasted the lease."""
+    await run_sql(
+        folder,
+        "UPDATE leases SET owner = 'another', epoch = epoch + 1, lease_until = 9000000000000000",
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
-import apsw
+import msgspec
 import pytest
 
 from postrich import JobState, Outbox, SecretSigner
-from postrich.deliver.fleet import is_dead
+from postrich.deliver.fleet import is_dead, this_machine, this_worker
 from postrich.errors import StoreError, StoreFull
 from postrich.model.delivery import DeliveryState
 from postrich.sign.signer import Signer
@@ -23,6 +24,7 @@ from tests.deliver.outboxes import (
     hear_delivery,
     lane_of,
     outbox_at,
+    run_sql,
     some_notes,
     steal_leases,
     the_delivery,
@@ -109,10 +111,8 @@ class Sleeper(Signer):
         await asyncio.Event().wait()
 
 
-def give_leases_back(path: Path) -> None:
-    with apsw.Connection(str(path)) as database:
-        database.set_busy_timeout(10_000)
-        database.execute("UPDATE leases SET lease_until = 0 WHERE owner = 'another'")
+async def give_leases_back(folder: Path) -> None:
+    await run_sql(folder, "UPDATE leases SET lease_until = 0 WHERE owner = 'another'")
 
 
 @pytest.mark.req("B8", "G4")
@@ -122,13 +122,13 @@ async def test_results_of_a_lost_lane_are_dropped_and_nothing_is_harmed(tmp_path
         handles = await outbox.publish_many(some_notes(5))
         await relay.wait_events(5, PATIENCE)
         lane = lane_of(outbox, relay)
-        steal_leases(tmp_path / "outbox.db")
+        await steal_leases(tmp_path)
         gate.open()
         await until(lambda: lane.has_ended)
         status = await outbox.status()
         assert (status.open_deliveries, status.total_attempts) == (5, 0), "nothing was written"
         await until(lambda: outbox.lanes() == [])
-        give_leases_back(tmp_path / "outbox.db")
+        await give_leases_back(tmp_path)
         jobs = await all_published(handles)
         assert lane_of(outbox, relay) is not lane
     assert {job.publish_attempts for job in jobs} == {1}
@@ -159,7 +159,7 @@ async def test_the_leases_of_a_killed_process_are_free_at_once(tmp_path: Path) -
         async with outbox_at(tmp_path, relay) as outbox:
             await (await outbox.publish(make_event())).published(PATIENCE)
             here = (await outbox.workers())[0]
-        steal_leases(tmp_path / "outbox.db")
+        await steal_leases(tmp_path)
         async with outbox_at(tmp_path, relay, lease=0.9) as outbox:
             ghost = WorkerInfo("another", here.host, killed.pid, "library", 0, 0)
             await outbox._store.enlist(ghost)
@@ -170,17 +170,32 @@ async def test_the_leases_of_a_killed_process_are_free_at_once(tmp_path: Path) -
 def test_only_a_process_of_this_machine_is_known_to_be_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import socket
-
-    here = socket.gethostname()
+    here, gone = this_machine(), 2**22 + 1  # no process of Linux has such a number
+    assert is_dead(WorkerInfo("o", here, gone, "library", 0, 0))
     assert not is_dead(WorkerInfo("o", here, os.getpid(), "library", 0, 0))
-    assert not is_dead(WorkerInfo("o", "elsewhere", 1, "library", 0, 0))
+    assert not is_dead(WorkerInfo("o", "elsewhere", gone, "library", 0, 0))
 
     def not_ours(pid: int, number: int) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", not_ours)
     assert not is_dead(WorkerInfo("o", here, 1, "library", 0, 0))
+
+
+def test_a_container_by_the_same_name_is_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process numbers are its own: who is not among ours may be alive there."""
+    monkeypatch.setattr(os, "readlink", lambda _: "pid:[1]")
+    theirs = this_worker("o", "library", 0, 0)
+    monkeypatch.setattr(os, "readlink", lambda _: "pid:[2]")
+    assert not is_dead(msgspec.structs.replace(theirs, pid=2**22 + 1))
+
+
+def test_without_namespaces_a_machine_is_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_here(_: str) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "readlink", not_here)
+    assert this_machine() == socket.gethostname()
 
 
 @pytest.mark.parametrize("problem", [StoreFull("no space is left"), StoreError("I/O error")])

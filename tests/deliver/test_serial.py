@@ -127,7 +127,7 @@ async def test_a_lost_lease_does_not_keep_the_gate_shut(tmp_path: Path) -> None:
         await outbox.publish(make_event(), relays=[one.url])
         await one.wait_events(1, PATIENCE)
         lane = lane_of(outbox, one)
-        steal_leases(tmp_path / "outbox.db")
+        await steal_leases(tmp_path)
         lane._results.lease_lost = True
         lane.wake()
         await (await outbox.publish(make_event(), relays=[two.url])).published(PATIENCE)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 from postrich import Draft, Event, Handle, Job, JobState, Outbox, SecretSigner
@@ -29,6 +28,7 @@ from tests.deliver.outboxes import (
     hear_delivery,
     one_pass,
     outbox_at,
+    run_sql,
     until,
 )
 from tests.relays.events import make_event, public_key
@@ -411,19 +411,19 @@ async def test_a_process_without_the_key_leaves_a_fresh_draft_alone(
 async def test_an_account_is_held_only_while_it_is_signed_for(tmp_path: Path) -> None:
     signer = Willing(ALICE, held=True)
 
-    def held() -> bool:
-        with apsw.Connection(str(tmp_path / "outbox.db")) as database:
-            database.set_busy_timeout(10_000)
-            found = set(database.execute("SELECT name FROM leases WHERE lease_until > 0"))
+    async def held() -> bool:
+        found = await run_sql(tmp_path, "SELECT name FROM leases WHERE lease_until > 0")
         return (f"sign:{public_key(ALICE)}",) in found
 
     async with outbox_and_relay(tmp_path, signer=signer) as (outbox, _):
         handle = await write(outbox, "hello")
         await until(lambda: bool(signer.asked))
-        assert held()
+        assert await held()
         signer.let.set()
         await handle.published(PATIENCE)
-        await until(lambda: not held())
+        async with asyncio.timeout(PATIENCE):
+            while await held():
+                await asyncio.sleep(0.01)
 
 
 # AUTH

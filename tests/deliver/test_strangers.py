@@ -67,6 +67,12 @@ class Town:
     def dialled(self) -> int:
         return sum(relay.connections > 0 for relay in self.relays)
 
+    @property
+    def unreached(self) -> list[bytes]:
+        """The people at whose relays nobody has been."""
+        pairs = zip(self.people, self.relays, strict=True)
+        return [person for person, relay in pairs if not relay.connections]
+
     def notes(self) -> list[Event]:
         return [note_to(person, content=str(n)) for n, person in enumerate(self.people)]
 
@@ -96,7 +102,7 @@ async def test_strangers_are_dialled_within_the_budget_and_own_relays_never_wait
             await one_pass(outbox._fleet)
         assert town.dialled == 8, "four of twelve are kept for messages"
         assert len(own.events) == 14
-        wraps = await outbox.publish_batch([wrap_for(person) for person in town.people[8:]])
+        wraps = await outbox.publish_batch([wrap_for(person) for person in town.unreached])
         await until(lambda: town.dialled == 12)
         for _ in range(5):
             outbox._fleet.hint()

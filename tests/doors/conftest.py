@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from tests.doors.shell import Shell
 from tests.relays import RelayProcess, free_port, local_relay
+from tests.store.servers import new_dsn
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +40,22 @@ def bare_shell(
 ) -> Shell:
     """A home that is not there yet."""
     return Shell(tmp_path / "home", capsys, monkeypatch)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> str:
+    """The address of a PostgreSQL database without an outbox in it."""
+    name = re.sub(r"\W", "", request.node.name)[-20:].lower()
+    return asyncio.run(new_dsn(name))
+
+
+@pytest.fixture
+def shared_shell(bare_shell: Shell, relay: RelayProcess, database: str) -> Shell:
+    """A home whose outbox is in a database that others may share."""
+    bare_shell.variables["POSTRICH_NSEC"] = secrets.token_hex(32)
+    arguments = ("--no-key", "--relay", relay.url, "--store", database)
+    assert bare_shell.run("init", *arguments).code == 0
+    return bare_shell
 
 
 @pytest.fixture

@@ -21,6 +21,9 @@ COMMANDS = [
     "lists",
     "backfill",
     "serve",
+    "worker",
+    "workers",
+    "move",
     "doctor",
     "version",
     "queue",
@@ -29,6 +32,7 @@ COMMANDS = [
 DEEDS = {
     "queue": ["list", "show", "retry", "cancel", "delete"],
     "account": ["list", "add", "import", "connect", "remove", "default"],
+    "migrate": ["status", "up"],
     "relays": ["list", "show", "add", "remove", "block", "unblock"],
 }
 
@@ -56,7 +60,7 @@ def test_everything_has_help(bare_shell: Shell) -> None:
 
 @pytest.mark.req("G2")
 def test_help_loads_nothing_but_typer(bare_shell: Shell) -> None:
-    heavy = "rich,msgspec,nostr_sdk,picows,apsw,structlog,asyncio,coincurve,uvloop,tomllib"
+    heavy = "rich,msgspec,nostr_sdk,picows,apsw,structlog,asyncio,coincurve,uvloop,tomllib,asyncpg"
     program = (
         "import sys\n"
         "from postrich.doors.cli.app import carry_out\n"

@@ -29,6 +29,9 @@ class Still:
     def tick(self) -> float:
         return self.seconds
 
+    def follow(self, ahead: int) -> None:
+        self.seconds += ahead / 1000
+
     def chance(self) -> float:
         return 0.5
 

@@ -20,6 +20,7 @@ from postrich import Job, JobState, Outbox, Priority, SecretSigner, parse_event,
 from postrich.accept import Options
 from postrich.model.delivery import DeliveryState
 from postrich.observe.notices import DeliveryChanged, Subscription
+from tests.deliver import outboxes
 from tests.deliver.outboxes import (
     SLOW,
     hear_breaker,
@@ -64,6 +65,12 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("postrich.wire.connection.LOOK_AGAIN", 0.1)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def _each_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same story, whatever keeps the outbox (G4)."""
+    monkeypatch.setattr(outboxes, "STORE", request.param)
+
+
 def open_for(
     folder: Path, relay: RelayProcess, **changes: Any
 ) -> AbstractAsyncContextManager[Outbox]:
@@ -78,7 +85,8 @@ async def held(relay: RelayProcess, events: Iterable[Event]) -> set[str]:
     return await fetch_ids(relay.url, {"ids": [event["id"] for event in events]}, within=PATIENCE)
 
 
-@pytest.mark.req("A1", "A2", "C1")
+@pytest.mark.usefixtures("_each_store")
+@pytest.mark.req("A1", "A2", "C1", "G4")
 async def test_what_is_published_is_really_there(relay: RelayProcess, tmp_path: Path) -> None:
     strange = [
         make_event(content='quotes " and \\ and \n and \t and \x7f and \u2028'),
@@ -283,7 +291,8 @@ async def test_work_is_asked_for_and_work_is_taken(demanding: Launcher, tmp_path
     assert "8" in parked.deliveries[0].detail
 
 
-@pytest.mark.req("A13", "B8", "B10")
+@pytest.mark.usefixtures("_each_store")
+@pytest.mark.req("A13", "B8", "B10", "G4")
 async def test_down_and_back_it_drains_by_itself(launch: Launcher, tmp_path: Path) -> None:
     before, during = some_notes(20, start="before"), some_notes(200, start="during")
     async with launch() as relay, open_for(tmp_path, relay) as outbox:

@@ -15,6 +15,7 @@ import pytest
 
 from postrich import JobState
 from postrich.model.delivery import DeliveryState
+from tests.deliver import outboxes
 from tests.deliver.neighbours import (
     ALICE,
     BOB,
@@ -172,7 +173,7 @@ async def test_a_blocked_relay_gets_nothing_and_hears_nothing(tmp_path: Path) ->
 
 @asynccontextmanager
 async def planner(
-    store: Path, own: str, indexer: str, events: list[Event]
+    store: Path | str, own: str, indexer: str, events: list[Event]
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, list[int]]]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -196,9 +197,13 @@ async def planner(
         await process.wait()
 
 
-@pytest.mark.req("A1", "B8", "D11")
-async def test_a_process_killed_while_it_looks_for_lists_loses_nothing(tmp_path: Path) -> None:
-    store = tmp_path / "outbox.db"
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.req("A1", "B8", "D11", "G4")
+async def test_a_process_killed_while_it_looks_for_lists_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(outboxes, "STORE", kind)
+    store = await outboxes.place_in(tmp_path)
     silent = ScriptedRelay(Script(handshake=never_answer))
     async with local_relay() as own, local_relay() as inbox:
         events = [*(note_to(ALICE, content=str(n)) for n in range(10)), wrap_for(BOB)]

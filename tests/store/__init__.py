@@ -1,1 +1,1 @@
-"""The store's conformance suite: what every adapter of the port must do, and SQLite's own part."""
+"""The store's conformance suite: what every adapter of the port must do, and what is its own."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from postrich.store.port import Store
+from postrich.store.postgres import PostgresStore
 from postrich.store.sqlite import SqliteStore
 from tests.store.auditing import audit
+from tests.store.servers import empty_dsn
 
 Opener = Callable[[], Awaitable[Store]]
 
@@ -19,7 +21,19 @@ def sqlite_at(folder: Path) -> Opener:
     return lambda: SqliteStore.open(str(folder / "outbox.db"))
 
 
-ADAPTERS: dict[str, Callable[[Path], Opener]] = {"sqlite": sqlite_at}
+def postgres_at(_: Path) -> Opener:
+    """Opens the same PostgreSQL schema again and again; the first time it is empty."""
+    places: list[str] = []
+
+    async def open_it() -> Store:
+        if not places:
+            places.append(await empty_dsn())
+        return await PostgresStore.open(places[0])
+
+    return open_it
+
+
+ADAPTERS: dict[str, Callable[[Path], Opener]] = {"sqlite": sqlite_at, "postgres": postgres_at}
 
 
 class Place:

@@ -197,3 +197,12 @@ async def test_a_stager_that_was_taken_over_writes_nothing(store: Store) -> None
     with pytest.raises(LeaseLost):
         await store.route(lost, routed(items), NOW + 1)
     assert await snapshot(store) == before
+
+
+@pytest.mark.req("G4")
+async def test_destinations_have_names(store: Store) -> None:
+    await hand_in(store, "for two", RED, BLUE)
+    numbers = {work.destination.url: work.destination.id for work in await store.work()}
+    assert await store.relay_urls([numbers[RED]]) == {numbers[RED]: RED}
+    assert await store.relay_urls([*numbers.values(), 10**6]) == {n: u for u, n in numbers.items()}
+    assert await store.relay_urls([]) == {}

@@ -8,7 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from postrich.deliver.lanes import Lane
 from postrich.deliver.loop import Loop
@@ -17,6 +20,7 @@ from postrich.model.delivery import Destination, Parcel, Target
 from postrich.model.relay import RelayHealth
 from postrich.rules.dialling import Tier
 from postrich.rules.health import Breaker, may_dial, on_network_back
+from postrich.rules.spreading import limit_of, may_take, surplus
 from postrich.rules.trust import refuse_third_party
 from postrich.store.port import Work, WorkerInfo
 
@@ -26,6 +30,16 @@ log = logging.getLogger("postrich.fleet")
 LOOK_AGAIN = 1.0
 #: So many strangers' relays are open that another one must wait for a place.
 FULL_HOUSE = 1.0
+
+
+LANE = "relay:"
+
+
+class Spread(NamedTuple):
+    """How many lanes we may hold, and which are not for us: others hold them, or shall."""
+
+    limit: int
+    taken: frozenset[int]
 
 
 class Fleet(Loop):
@@ -42,6 +56,7 @@ class Fleet(Loop):
         self._held_elsewhere: set[int] = set()
         self._known: dict[str, RelayHealth] | None = None
         self._breakers: dict[int, Breaker] = {}  # of relays in trouble that have no lane now
+        self._free_since: dict[int, float] = {}  # lanes that nobody holds, while others work here
         self._granted: set[int] = set()  # strangers that may be dialled, and were not yet
         shared.network.on_back.append(self._on_network_back)
         shared.gate.on_free = self.wake_lanes
@@ -115,15 +130,67 @@ class Fleet(Loop):
                 due.append(work)
             elif self._alarm is None or work.earliest < self._alarm:
                 self._alarm = work.earliest
+        spread = await self._spread(due) if shared.others else None
         for work in sorted(due, key=lambda w: w.earliest):
             lane = self.lanes.get(work.destination.id)
             if lane is None:
-                await self._open_unless_broken(work, now)
+                if spread is None or self._may_take(work.destination.id, spread):
+                    await self._open_unless_broken(work, now)
                 continue
             if work.destination.trusted:
                 lane.trust()
             if lane.is_idle or shared.clock.tick() - lane.claimed_at > LOOK_AGAIN:
                 lane.hint()
+
+    # -- beside others (G4) --------------------------------------------------------------------
+
+    async def _spread(self, due: Sequence[Work]) -> Spread:
+        """Who holds which lanes; what is beyond our share, and wanted elsewhere, is given up."""
+        shared = self._shared
+        now, tick = shared.clock.now(), shared.clock.tick()
+        holders = {
+            int(lease.name.removeprefix(LANE)): lease.owner
+            for lease in await shared.store.leases()
+            if lease.name.startswith(LANE) and lease.until > now
+        }
+        wanted = {work.destination.id for work in due}
+        # A lease of ours without a lane is free for us: its taking or giving back went wrong.
+        taken = {number for number, owner in holders.items() if owner != shared.owner}
+        free = wanted - taken - self.lanes.keys()
+        self._free_since = {number: self._free_since.get(number, tick) for number in free}
+        held = Counter(holders.values())
+        limit = limit_of(len(wanted | holders.keys() | self.lanes.keys()), held, shared.others)
+        for _ in range(surplus(len(self.lanes), limit, held, shared.others)):
+            taken.add(await self._give_up_one())
+        return Spread(limit, frozenset(taken))
+
+    def _may_take(self, number: int, spread: Spread) -> bool:
+        if number in spread.taken:
+            self._held_elsewhere.add(number)
+            return False
+        tick = self._shared.clock.tick()
+        free_for = tick - self._free_since.get(number, tick)  # we may have freed it just now
+        taken = may_take(len(self.lanes), spread.limit, free_for)
+        if not taken:
+            self._held_elsewhere.add(number)  # so that we look again
+        return taken
+
+    async def _give_up_one(self) -> int:
+        """The lane that is needed least ends in an orderly way, and its lease is free."""
+        lanes = list(self.lanes.items())
+        idle = [number for number, lane in lanes if lane.is_idle]
+        resting = [number for number, lane in lanes if lane.is_resting]
+        number = next(iter([*idle, *resting, *self.lanes]))
+        log.info("%s: its lane moves to another worker", self.lanes[number].destination.url)
+        await self.lanes[number].stop()
+        await self._remove(number)
+        return number
+
+    def keep_only(self, held: frozenset[str], asked_at: float) -> None:
+        """These leases are still ours; a lane without its lease ends, and says nothing more."""
+        for lane in self.lanes.values():
+            if lane.fence.name not in held and lane.taken_at < asked_at:
+                lane.lose()
 
     async def _grant(self, nudged: list[int]) -> None:
         """A person wants these relays tried now (B6): those that are ours are."""
@@ -187,14 +254,14 @@ class Fleet(Loop):
             await self._free_a_lane()
             if len(self.lanes) >= shared.settings.lanes:
                 return
-        now = shared.clock.now()
+        now, tick = shared.clock.now(), shared.clock.tick()
         until = now + round(shared.settings.lease * 1000)
-        name = f"relay:{destination.id}"
+        name = f"{LANE}{destination.id}"
         fence = await shared.store.take_lease(name, shared.owner, now, until)
         if fence is None:
             self._held_elsewhere.add(destination.id)
             return
-        lane = Lane(shared, destination, fence)
+        lane = Lane(shared, destination, fence, tick)
         lane.breaker = self._breakers.pop(destination.id, lane.breaker)
         lane.recall(await self._remembered(destination.url))
         self.lanes[destination.id] = lane
@@ -248,14 +315,22 @@ class Fleet(Loop):
             lane.reclaim()
 
 
-def this_worker(owner: str, role: str, now: int) -> WorkerInfo:
+def this_machine() -> str:
+    """Where process numbers mean what they mean here: containers may share a host's name."""
+    try:
+        return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # not on Linux
+        return socket.gethostname()
+
+
+def this_worker(owner: str, role: str, now: int, started_at: int) -> WorkerInfo:
     """How this process signs its leases."""
-    return WorkerInfo(owner, socket.gethostname(), os.getpid(), role, now, now)
+    return WorkerInfo(owner, this_machine(), os.getpid(), role, started_at, now)
 
 
 def is_dead(worker: WorkerInfo) -> bool:
     """Whether a worker of this machine is certainly gone; of other machines we know nothing."""
-    if worker.host != socket.gethostname():
+    if worker.host != this_machine():
         return False
     try:
         os.kill(worker.pid, 0)

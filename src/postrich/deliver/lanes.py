@@ -17,7 +17,7 @@ from postrich.deliver.customs import Customs, is_protected
 from postrich.deliver.links import Links
 from postrich.deliver.loop import Done, Loop
 from postrich.deliver.results import ResultsWriter
-from postrich.deliver.shared import Shared
+from postrich.deliver.shared import MARGIN, Shared
 from postrich.deliver.tray import Tray
 from postrich.model.delivery import (
     DeliveryState,
@@ -43,15 +43,21 @@ from postrich.wire.connection import Connection
 
 log = logging.getLogger("postrich.lane")
 
+#: How soon to look again whether the lease is still held.
+DOUBT = 0.25
+
 
 class Lane(Loop):
     """The lane of one relay, held under a lease."""
 
-    def __init__(self, shared: Shared, destination: Destination, fence: Fence) -> None:
+    def __init__(
+        self, shared: Shared, destination: Destination, fence: Fence, taken_at: float
+    ) -> None:
         super().__init__()
         self.name = f"lane {destination.url}"
         self.destination = destination
         self.fence = fence
+        self.taken_at = taken_at
         self.breaker = Breaker()
         self.pace = Pace(1 if shared.settings.serial else shared.settings.window)
         self.latency: float | None = None
@@ -108,6 +114,18 @@ class Lane(Loop):
         self._tray.put_back_all()
         self.wake()
 
+    def lose(self) -> None:
+        """Another worker has our lease: nothing more is sent or written."""
+        self._results.lease_lost = True
+        self.wake()
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the lease certainly holds: who was asleep for long does not know."""
+        shared = self._shared
+        kept_until = max(shared.kept_until, self.taken_at + shared.settings.lease - MARGIN)
+        return shared.clock.tick() < kept_until and not self._results.lease_lost
+
     @property
     def claimed_at(self) -> float:
         return self._tray.claimed_at
@@ -125,6 +143,9 @@ class Lane(Loop):
         """Claim if there is room, dial if there is need, send what the window allows."""
         if self._results.lease_lost:
             raise Done
+        if not self._is_ours:
+            await self._hang_up()
+            return DOUBT
         now = self._shared.clock.tick()
         wait = self._must_wait(now)
         if wait is not None:
@@ -278,7 +299,7 @@ class Lane(Loop):
 
     def _room(self) -> int:
         """How many events may be sent now. A half-open breaker admits one probe."""
-        if self._results.is_full or self._stopping:
+        if self._results.is_full or self._stopping or not self._is_ours:
             return 0
         window = 1 if self.breaker.state is BreakerState.HALF_OPEN else int(self.pace.window)
         return window - self._links.load

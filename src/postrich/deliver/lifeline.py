@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+
 from postrich.deliver.fleet import Fleet, is_dead, this_worker
 from postrich.deliver.loop import Loop
-from postrich.deliver.shared import Shared
+from postrich.deliver.shared import MARGIN, Shared
 from postrich.model.job import QueueStatus
 from postrich.model.relay import RelayHealth
 from postrich.observe.notices import QueueStatusChanged, QueueSyncComplete
 
+log = logging.getLogger("postrich.lifeline")
+
 BATCH = 500
 DAY_MS = 86_400_000
+#: Clocks that differ by less are the same: so much may be the way to the database.
+SKEW_MS = 50
+#: Commands that deliver something on their way out: no lanes are moved for their sake.
+PASSERS_BY = frozenset({"post", "sign"})
 #: Counting a long queue takes time: it may take at most this share of it.
 STATUS_SHARE = 0.05
 
@@ -25,9 +33,11 @@ class Lifeline(Loop):
         self._shared = shared
         self._fleet = fleet
         self._role = role
+        self._started_at = shared.clock.now()
         self._told: dict[int, RelayHealth] = {}
 
     async def pass_once(self) -> float | None:
+        await self.follow_time()
         await self.keep_leases()
         await self.free_the_dead()
         await self.end_the_old()
@@ -35,18 +45,53 @@ class Lifeline(Loop):
         await self.note_health()
         return min(1.0, self._shared.settings.lease / 3)
 
+    async def follow_time(self) -> None:
+        """Many machines, one time: the database's. Where the answer took long, ours may be any
+        of that while: a clock that may be right is left alone, and none is put too far ahead."""
+        clock = self._shared.clock
+        before = clock.now()
+        time = await self._shared.store.time()
+        if time is None:
+            return
+        at_least, at_most = time - clock.now(), time - before
+        if at_least >= SKEW_MS or at_most <= -SKEW_MS:
+            log.info("the database's clock is %s ms ahead of ours: its time counts", at_least)
+            clock.follow(at_least)
+
     async def keep_leases(self) -> None:
         shared = self._shared
-        now = shared.clock.now()
-        await shared.store.enlist(this_worker(shared.owner, self._role, now))
-        await shared.store.renew_leases(shared.owner, now + round(shared.settings.lease * 1000))
+        started, now = shared.clock.tick(), shared.clock.now()
+        await shared.store.enlist(this_worker(shared.owner, self._role, now, self._started_at))
+        until = now + round(shared.settings.lease * 1000)
+        held = await shared.store.renew_leases(shared.owner, until)
+        shared.kept_until = started + shared.settings.lease - MARGIN
+        self._fleet.keep_only(frozenset(held), started)
 
     async def free_the_dead(self) -> None:
-        """A worker of this machine that was killed need not be waited for."""
-        for worker in await self._shared.store.workers():
-            if worker.owner != self._shared.owner and is_dead(worker):
-                await self._shared.store.dismiss(worker.owner)
+        """A worker of this machine that was killed need not be waited for; one that has not been
+        heard of for long is forgotten, once what it held has lapsed: its lease may be longer than
+        ours. Who is left works beside us."""
+        shared = self._shared
+        now = shared.clock.now()
+        lapsed = now - round(shared.settings.lease * 1000)
+        others = set()
+        for worker in await shared.store.workers():
+            if worker.owner == shared.owner:
+                continue
+            is_silent = worker.seen_at < lapsed
+            if is_dead(worker) or (is_silent and not await self._holds_something(worker.owner)):
+                await shared.store.dismiss(worker.owner)
                 self._fleet.hint()
+            elif not is_silent and worker.role not in PASSERS_BY:
+                others.add(worker.owner)
+        if shared.others != others:
+            shared.others = frozenset(others)
+            self._fleet.hint()
+
+    async def _holds_something(self, owner: str) -> bool:
+        now = self._shared.clock.now()
+        leases = await self._shared.store.leases()
+        return any(lease.owner == owner and lease.until > now for lease in leases)
 
     async def end_the_old(self) -> None:
         shared = self._shared

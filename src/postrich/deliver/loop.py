@@ -29,6 +29,8 @@ class Loop(abc.ABC):
     def __init__(self) -> None:
         self._woken = asyncio.Event()
         self._stopping = False
+        #: Why the last pass failed; "" where it did not.
+        self.trouble = ""
         self._task: asyncio.Task[None] | None = None
 
     @abc.abstractmethod
@@ -74,14 +76,25 @@ class Loop(abc.ABC):
 
     async def _pass_safely(self) -> float | None:
         try:
-            return await self.pass_once()
+            pause = await self.pass_once()
+            self._note_trouble("")
+            return pause
         except PostrichError as problem:
-            log.error("%s: %s", self.name, problem)
+            self._note_trouble(str(problem))
         except Done:
             raise
         except Exception:
             log.exception("%s: unexpected fault", self.name)
         return AFTER_FAULT
+
+    def _note_trouble(self, trouble: str) -> None:
+        """Trouble that stays the same is told once, and so is its end."""
+        was, self.trouble = self.trouble, trouble
+        if trouble:
+            level = logging.DEBUG if was == trouble else logging.ERROR
+            log.log(level, "%s: %s", self.name, trouble)
+        elif was:
+            log.info("%s: goes on", self.name)
 
     async def _sleep(self, pause: float | None) -> None:
         if self._stopping or self._woken.is_set():

@@ -18,6 +18,9 @@ from postrich.sign.signer import Signers
 from postrich.store.port import Store
 from postrich.wire.info_cache import RelayInfos
 
+#: Seconds by which clocks that count as the same may differ: so much earlier our leases end.
+MARGIN = 0.1
+
 
 class Network:
     """Whether we are online, by what all lanes saw (A13); tells when that changes."""
@@ -107,6 +110,10 @@ class Shared:
     network: Network = field(init=False)
     gate: Gate = field(init=False)
     metered: bool = field(init=False)
+    #: Until when, by the monotonic clock, what we hold is certainly ours.
+    kept_until: float = field(init=False)
+    #: The other processes that deliver for long; they want their share of the lanes.
+    others: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.parcels = Parcels(self.store)
@@ -119,6 +126,8 @@ class Shared:
         self.network = Network(self.notices)
         self.gate = Gate(self.settings.serial)
         self.metered = self.settings.metered
+        self.kept_until = float("-inf")
+        self.others = frozenset()
 
     @property
     def is_scarce(self) -> bool:

@@ -10,6 +10,7 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"ncryptsec1[a-z0-9]+", re.IGNORECASE), "[ncryptsec]"),
     (re.compile(r"nsec1[a-z0-9]+", re.IGNORECASE), "[nsec]"),
     (re.compile(r"\b(bunker|nostrconnect)://\S+", re.IGNORECASE), r"\1://[redacted]"),
+    (re.compile(r"\b(postgres(?:ql)?://)\S*@", re.IGNORECASE), r"\1"),
     (re.compile(r"\b([a-z][a-z0-9+.-]{0,20}://)[^/\s]*@", re.IGNORECASE), r"\1"),
     (re.compile(r"\b(Bearer)\s+[a-z0-9+/=._~-]{8,}", re.IGNORECASE), r"\1 [token]"),
     # A word of plain letters is prose ("Basic authentication failed"), not a token.

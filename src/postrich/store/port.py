@@ -7,7 +7,7 @@ or when to retry — SQL claims, rules judge. Every adapter passes the suite in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -62,7 +62,8 @@ class Results(msgspec.Struct, frozen=True):
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, array_like=True):
-    """A process that works on this store."""
+    """A process that works on this store. `host`: its machine's name, and after a space what
+    tells apart those of the same name."""
 
     owner: str
     host: str
@@ -70,6 +71,24 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True):
     role: str
     started_at: int
     seen_at: int
+
+    @property
+    def whereabouts(self) -> str:
+        """For people."""
+        return f"{self.role} {self.pid} on {self.machine}"
+
+    @property
+    def machine(self) -> str:
+        return self.host.partition(" ")[0]
+
+
+class LeaseInfo(msgspec.Struct, frozen=True, array_like=True):
+    """What one worker holds, and until when without renewing it."""
+
+    name: str
+    owner: str
+    epoch: int
+    until: int
 
 
 class Backlog(msgspec.Struct, frozen=True, array_like=True):
@@ -117,8 +136,14 @@ class Store(Protocol):
     async def take_lease(self, name: str, owner: str, now: int, until: int) -> Fence | None:
         """Hold `name` until `until`, or None where another worker holds it."""
 
-    async def renew_leases(self, owner: str, until: int) -> None:
-        """Hold everything that this owner holds for longer."""
+    async def renew_leases(self, owner: str, until: int) -> list[str]:
+        """Hold everything that this owner holds for longer; returns the names of it."""
+
+    async def leases(self) -> list[LeaseInfo]:
+        """Who holds what; some may have lapsed."""
+
+    async def relay_urls(self, destinations: Sequence[int]) -> dict[int, str]:
+        """The URLs of destinations by their numbers, as leases name them; unknown are left out."""
 
     async def drop_lease(self, fence: Fence) -> None:
         """Give one lease up."""
@@ -252,3 +277,12 @@ class Store(Protocol):
 
     async def changed(self) -> int:
         """A number that differs whenever another process may have written."""
+
+    def listen(self, on_hint: Callable[[], None]) -> None:
+        """Call `on_hint` when another process may have changed something: look again then.
+
+        A hint, never the truth: it may not come, or come for nothing.
+        """
+
+    async def time(self) -> int | None:
+        """The database's own wall clock; None where it is this machine's."""

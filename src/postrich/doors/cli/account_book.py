@@ -104,7 +104,7 @@ def account_document(
 
 async def drafts_of_home(home: Home) -> Counter[str]:
     """How many drafts wait for each account; none where there is no outbox yet."""
-    if not home.store.is_file():
+    if not home.has_store():
         return Counter()
     async with home.looking() as outbox:
         return await count_drafts(outbox)

@@ -34,12 +34,16 @@ def init(
         bool, typer.Option("--keyring", help="Keep the key in the keyring, without a passphrase.")
     ] = False,
     name: Annotated[str, typer.Option(help="What to call the account.", metavar="NAME")] = "",
+    store: Annotated[
+        str,
+        typer.Option(help="Where to keep it: postgresql://… or a file.", metavar="ADDRESS"),
+    ] = "",
 ) -> int:
     """Make a home with settings and an encrypted key."""
     from postrich.doors.cli import setting_up
 
     wish = setting_up.KeyWish(import_key, no_key, keyring, name)
-    return setting_up.init(home_of(ctx), relay or [], wish)
+    return setting_up.init(home_of(ctx), relay or [], wish, store)
 
 
 def post(
@@ -110,8 +114,8 @@ def why(ctx: typer.Context, job: options.Job, as_json: options.AsJson = False) -
 
 def serve(
     ctx: typer.Context,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every attempt.")] = False,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log as JSON lines.")] = False,
+    verbose: options.Verbose = False,
+    log_json: options.LogJson = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Show it all at work on this machine, with a toy key.")
     ] = False,

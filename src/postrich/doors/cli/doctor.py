@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,14 +16,14 @@ from pathlib import Path
 from postrich.config import Settings
 from postrich.doors.cli.account_checks import Check, check_accounts
 from postrich.doors.cli.home import Home
+from postrich.doors.cli.keys import OTHERS
 from postrich.doors.cli.probing import probe
 from postrich.doors.cli.showing import say, write_json
+from postrich.doors.cli.store_checks import check_store, known_place
 from postrich.doors.cli.words import plain, relay_name
-from postrich.errors import BadSetting, PostrichError
-from postrich.store.queries import migrations
-from postrich.store.sqlite.connection import APPLICATION_ID, Database, translated
+from postrich.errors import BadSetting
+from postrich.store.places import place_of
 
-SPARSE_BYTES = 100 * 1024 * 1024
 BORN = 2025
 CLOCK_SLACK = 5.0
 
@@ -32,8 +31,8 @@ CLOCK_SLACK = 5.0
 async def examine(home: Home, as_json: bool) -> int:
     """Answer `postrich doctor`: 1 where anything is wrong."""
     settings, checks = check_settings(home)
-    for check in (check_home, check_store, check_clock, check_space):
-        checks.append(_safely(check, home))
+    checks += [_safely(check, home) for check in (check_home, check_clock)]
+    checks += await check_where_it_is_kept(home)
     checks += await check_accounts(home)
     if settings is not None:
         checks += await asyncio.gather(*(check_relay(url, settings) for url in settings.relays))
@@ -65,13 +64,21 @@ def _print(check: Check) -> None:
 def check_settings(home: Home) -> tuple[Settings | None, list[Check]]:
     try:
         settings = home.settings()
+        place = place_of(settings.store, home.path)
     except BadSetting as problem:
         return None, [Check("settings", False, plain(str(problem)), "correct the file")]
     if not settings.relays:
         advice = f"add some to {home.settings_file}, or set POSTRICH_RELAYS"
         return settings, [Check("settings", False, "no relays are configured", advice)]
+    if place.has_password and is_open_to_others(home.settings_file):
+        text = f"{home.settings_file} may hold a password, and others can read it"
+        return settings, [Check("settings", False, text, f"run `chmod 600 {home.settings_file}`")]
     count = len(settings.relays)
     return settings, [Check("settings", True, f"read; {count} relay(s), goal {settings.goal}")]
+
+
+def is_open_to_others(path: Path) -> bool:
+    return path.is_file() and bool(path.stat().st_mode & OTHERS)
 
 
 def check_home(home: Home) -> Check:
@@ -82,33 +89,14 @@ def check_home(home: Home) -> Check:
     return Check("home", True, str(home.path))
 
 
-def check_store(home: Home) -> Check:
-    if not home.store.is_file():
-        return Check("store", False, f"{home.store} is not there", "run `postrich init`")
+async def check_where_it_is_kept(home: Home) -> list[Check]:
+    place = known_place(home)
+    if place is None:
+        return [Check("store", False, "the settings do not say where it is", "correct them first")]
     try:
-        version, problem = look_into(home.store)
-    except PostrichError as failure:
-        return Check("store", False, plain(str(failure)), "put a backup in its place")
-    newest = max(migrations("sqlite"))
-    if problem:
-        return Check("store", False, problem, "put a backup in its place")
-    if version > newest:
-        return Check("store", False, f"schema {version} is newer than ours", "upgrade Postrich")
-    size = home.store.stat().st_size / 1024
-    return Check("store", True, f"sound; schema {version} of {newest}, {size:,.0f} KiB")
-
-
-def look_into(path: Path) -> tuple[int, str]:
-    """The schema's version, and what is wrong with the file ("" where nothing is)."""
-    database = Database(str(path), readonly=True)
-    try:
-        with translated(str(path)):
-            if database.pragma("application_id") != APPLICATION_ID:
-                return 0, f"{path} belongs to another program"
-            verdict = database.pragma("quick_check")
-            return database.pragma("user_version"), "" if verdict == "ok" else plain(str(verdict))
-    finally:
-        database.close()
+        return await check_store(place)
+    except OSError as problem:
+        return [Check("store", False, f"{problem.filename or place.shown}: {problem.strerror}")]
 
 
 def check_clock(home: Home) -> Check:
@@ -124,13 +112,6 @@ def check_clock(home: Home) -> Check:
     if apart > CLOCK_SLACK:
         return Check("clock", False, f"{apart:.0f} s apart from the file system's", advice)
     return Check("clock", True, shown)
-
-
-def check_space(home: Home) -> Check:
-    place = next(path for path in (home.path, *home.path.absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(place).free
-    text = f"{free / 2**30:,.1f} GiB free"
-    return Check("space", free >= SPARSE_BYTES, text, "free some space: a full disk keeps nothing")
 
 
 async def check_relay(url: str, settings: Settings) -> Check:

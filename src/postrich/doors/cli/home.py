@@ -1,7 +1,8 @@
 """The home: the one folder that holds all state of an outbox.
 
-Promises: nothing is kept anywhere else; the folder is its owner's alone; one `serve` at a time
-works in it, and its lock is the kernel's, so that a killed one leaves nothing behind.
+Promises: nothing is kept anywhere else, but for a store that the owner has put elsewhere (`store`
+in the settings); the folder is its owner's alone; one `serve` at a time works in it, and its lock
+is the kernel's, so that a killed one leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from postrich.config import Settings, read_settings
+from postrich.config import Settings, read_settings, read_store
 from postrich.errors import AlreadyServed, BadSetting
 from postrich.outbox import Outbox
 from postrich.sign.accounts import Accounts
 from postrich.sign.signer import Signer
+from postrich.store.places import Place, place_of
 
 LOCK_TRIES = 5
 LOCK_PAUSE = 0.02
@@ -37,9 +39,12 @@ class Home:
 
     path: Path
 
-    @property
-    def store(self) -> Path:
-        return self.path / "outbox.db"
+    def place(self) -> Place:
+        """Where the outbox is kept: a file, this home's own unless told otherwise, or a database.
+
+        Raises `BadSetting` where the settings do not say so in a way that can be read.
+        """
+        return place_of(read_store(self.settings_file, os.environ), self.path)
 
     @property
     def settings_file(self) -> Path:
@@ -61,25 +66,38 @@ class Home:
         """Make the folder, for its owner's eyes only."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def has_store(self) -> bool:
+        """Whether there is a file to look into; of a database one knows only when it is opened."""
+        place = self.place()
+        return place.is_postgres or place.path.is_file()
+
     def check(self) -> None:
-        """Refuse to look at an outbox that is not there, rather than make an empty one."""
-        if not self.store.is_file():
+        """Refuse to look at an outbox that is not there, rather than make an empty one.
+
+        A database is asked when it is opened (`looking`).
+        """
+        if self.has_store():
+            return
+        if (place := self.place()).path.parent == self.path:
             raise BadSetting(f"there is no outbox in {self.path} yet: `postrich init` makes one")
+        raise _no_outbox(place)
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[Outbox]:
         """The outbox, to look at and to change; it delivers nothing."""
         self.check()
-        settings = self.settings()
-        async with Outbox.open(self.store, settings=settings, deliver=False) as outbox:
+        settings, place = self.settings(), self.place()
+        if place.is_postgres:
+            await check_database(place)
+        async with Outbox.open(place.text, settings=settings, deliver=False) as outbox:
             yield outbox
 
     @asynccontextmanager
     async def working(self, role: str, signers: Iterable[Signer] = ()) -> AsyncIterator[Outbox]:
         """The outbox with its engine running, and those who sign."""
         self.make()
-        settings = self.settings()
-        async with Outbox.open(self.store, settings=settings, role=role) as outbox:
+        settings, place = self.settings(), self.place()
+        async with Outbox.open(place.text, settings=settings, role=role) as outbox:
             for signer in signers:
                 outbox.add_signer(signer)
             yield outbox
@@ -114,6 +132,18 @@ class Home:
     def _noted_pid(self) -> int:
         text = self.lock_file.read_bytes()
         return int(text) if text.isdigit() else 0
+
+
+async def check_database(place: Place) -> None:
+    """Refuse to look at a database that has no outbox yet."""
+    from postrich.store.schema import schema_status
+
+    if (await schema_status(place)).version == 0:
+        raise _no_outbox(place)
+
+
+def _no_outbox(place: Place) -> BadSetting:
+    return BadSetting(f"there is no outbox at {place.shown} yet: `postrich migrate up` makes one")
 
 
 def _lock(handle: int, kind: int, tries: int) -> bool:

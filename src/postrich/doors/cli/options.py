@@ -23,6 +23,9 @@ As = Annotated[
     typer.Option("--as", help="The account: a name, npub, or hex key.", metavar="ACCOUNT"),
 ]
 
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log every attempt.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log as JSON lines.")]
+
 # -- what to post ------------------------------------------------------------------------------
 
 Texts = Annotated[

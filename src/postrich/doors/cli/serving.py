@@ -1,7 +1,8 @@
-"""`serve`: the engine, until SIGINT or SIGTERM.
+"""`serve` and `worker`: the engine, until SIGINT or SIGTERM.
 
-Promises: one per home; an orderly end burns no attempt; whoever can sign is attached, also who
-comes later, and what stays locked is said: its drafts wait, signed events are served.
+Promises: one `serve` per home, any number of workers beside it, which the store's leases keep
+apart; an orderly end burns no attempt; whoever can sign is attached, also who comes later, and what
+stays locked is said: its drafts wait, signed events are served.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from postrich.doors.cli.home import Home
 from postrich.doors.cli.journal import open_journal
 from postrich.doors.cli.outset import run
 from postrich.doors.cli.roster import Roster
+from postrich.errors import StoreError
 from postrich.outbox import Outbox
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("postrich.serve")
@@ -25,26 +27,43 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("postrich.serve")
 def serve(home: Home, verbose: bool, log_json: bool) -> int:
     """Answer `postrich serve`."""
     with home.serve_lock():
-        roster = Roster(home)
-        roster.open_keys(roster.everyone(), may_ask=True)
-        open_journal(verbose, log_json)
-        return run(_serve(home, roster))
+        return _engine(home, "serve", verbose, log_json)
 
 
-async def _serve(home: Home, roster: Roster) -> int:
+def work(home: Home, verbose: bool, log_json: bool) -> int:
+    """Answer `postrich worker`."""
+    return _engine(home, "worker", verbose, log_json)
+
+
+def _engine(home: Home, role: str, verbose: bool, log_json: bool) -> int:
+    roster = Roster(home)
+    roster.open_keys(roster.everyone(), may_ask=True)
+    open_journal(verbose, log_json)
+    return run(_deliver(home, role, roster))
+
+
+async def _deliver(home: Home, role: str, roster: Roster) -> int:
     stopped = stop_signal()
-    async with home.working("serve") as outbox:
+    async with home.working(role) as outbox:
         writing = asyncio.create_task(Chronicle(log).keep(outbox.watch()))
         attendance = Attendance(outbox, roster, log)
-        await _greet(home, outbox, attendance)
+        await _greet(home, role, outbox, attendance)
         attending = asyncio.create_task(attendance.keep())
         await stopped.wait()
         attending.cancel()
         await asyncio.gather(attending, return_exceptions=True)
-        log.info("stopping", queue=(await outbox.status()).text)
+        log.info("stopping", queue=await _queue(outbox))
     await writing  # it ends with the outbox, and so hears of its last deliveries
     log.info("stopped")
     return 0
+
+
+async def _queue(outbox: Outbox) -> str:
+    """How it is left; a database that is away does not hold the end up."""
+    try:
+        return (await outbox.status()).text
+    except StoreError as problem:
+        return f"not known: {problem}"
 
 
 def stop_signal() -> asyncio.Event:
@@ -63,9 +82,12 @@ def stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _greet(home: Home, outbox: Outbox, attendance: Attendance) -> None:
+async def _greet(home: Home, role: str, outbox: Outbox, attendance: Attendance) -> None:
     status = await outbox.status()
-    log.info("serving", home=str(home.path), relays=len(outbox.settings.relays), queue=status.text)
+    relays = len(outbox.settings.relays)
+    store = {"store": home.place().shown} if home.place().is_postgres else {}
+    doing = "serving" if role == "serve" else "working"
+    log.info(doing, home=str(home.path), **store, relays=relays, queue=status.text)
     await attendance.look()
     if attendance.is_empty:
         log.warning("nobody is here to sign: signed events are served, drafts wait")

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from postrich.doors.cli.adding import checked_name, imported_key, new_key, where_the_key_is
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.keys import npub_of
 from postrich.doors.cli.outset import misuse
-from postrich.doors.cli.showing import say
+from postrich.doors.cli.showing import aside, say
 from postrich.errors import BadSetting
 from postrich.rules.trust import normalise_url
 from postrich.sign.accounts import Account
-from postrich.store.sqlite import SqliteStore
+from postrich.store.places import Place, place_of
+from postrich.store.schema import bring_up
 
 _SETTINGS = """\
 # Postrich's settings. Times are seconds. A line without # is in force.
 
 # Your relays: where your notes go unless a post names others.
 relays = [{relays}]
+
+# Where the outbox is kept: a file, or a PostgreSQL database that many workers may share.
+# Keep the password out of it: in ~/.pgpass, or PGPASSWORD.
+{store}
 
 # A note counts as published once that many relays said OK.
 goal = 1
@@ -67,7 +74,7 @@ class KeyWish:
             raise misuse("--no-key makes no account: give no --keyring or --name with it")
 
 
-def init(home: Home, relays: Sequence[str], wish: KeyWish) -> int:
+def init(home: Home, relays: Sequence[str], wish: KeyWish, store: str = "") -> int:
     """Make the home; says the public key and what to do next."""
     wish.check()
     if home.settings_file.exists():
@@ -75,16 +82,21 @@ def init(home: Home, relays: Sequence[str], wish: KeyWish) -> int:
     if home.accounts.all():
         raise BadSetting(f"{home.path} has accounts already; nothing was changed")
     urls = _checked(relays)
+    place = place_of(store, Path.cwd()) if store else home.place()
+    warn_of_password(place, store)
     name = checked_name(wish.name)
+    if place.is_postgres:
+        asyncio.run(bring_up(place))  # before anything is made here: it may not be there
     key = None
     if not wish.no_key:
         key = imported_key(wish.keyring) if wish.import_key else new_key(wish.keyring)
     home.make()
     account = home.accounts.add_key(*key, name) if key is not None else None
     listed = "".join(f"\n  {json.dumps(url)}," for url in urls)
-    home.settings_file.write_text(_SETTINGS.format(relays=listed + "\n" * bool(urls)), "utf-8")
-    asyncio.run(_make_store(home))
-    _report(home, urls, account)
+    line = f"store = {toml_text(place.text)}" if store else "# store = 'postgresql://host/database'"
+    _write(home.settings_file, _SETTINGS.format(relays=listed + "\n" * bool(urls), store=line))
+    asyncio.run(bring_up(place))
+    _report(home, place, urls, account)
     return 0
 
 
@@ -95,13 +107,28 @@ def _checked(relays: Sequence[str]) -> list[str]:
         raise misuse(str(problem), "--relay") from None
 
 
-async def _make_store(home: Home) -> None:
-    store = await SqliteStore.open(str(home.store))
-    await store.close()
+def toml_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # TOML knows no pairs of surrogates
 
 
-def _report(home: Home, urls: Sequence[str], account: Account | None) -> None:
-    say(f"Your outbox is in {home.path}")
+def warn_of_password(place: Place, given: str) -> None:
+    """What is on a command line can be seen by everybody on this machine."""
+    if given and place.has_password:
+        aside(
+            "postrich: other users of this machine can see a password on the command line; "
+            "leave it out, and put it into ~/.pgpass or PGPASSWORD"
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    """For its owner's eyes only: a store's address may hold a password."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _report(home: Home, place: Place, urls: Sequence[str], account: Account | None) -> None:
+    say(f"Your outbox is in {place.shown if place.is_postgres else home.path}")
     if account is not None:
         say(f"You are {npub_of(account.pubkey)}")
         say(where_the_key_is(home, account))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
@@ -11,13 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from postrich.clock import SystemClock
-from postrich.deliver.fleet import is_dead
 from postrich.doors.cli.account_book import account_document, count_drafts, ways_of
 from postrich.doors.cli.home import Home
 from postrich.doors.cli.keys import called
 from postrich.doors.cli.roster import known_accounts
 from postrich.doors.cli.showing import console, say, status_lines, write_json
-from postrich.doors.cli.words import ago, plain, relay_name, until
+from postrich.doors.cli.words import ago, count, plain, relay_name, until
 from postrich.model.job import QueueStatus
 from postrich.model.relay import RelayHealth
 from postrich.outbox import Outbox
@@ -35,16 +33,21 @@ async def show_status(home: Home, as_json: bool) -> int:
         health = {entry.url: entry for entry in await outbox.health()}
         urls = list(dict.fromkeys([*outbox.settings.relays, *backlog, *health]))
         drafts = await count_drafts(outbox)
+        working = sum(worker.alive for worker in await outbox.workers())
+    place = home.place()
     pid = home.serving_pid()
     accounts = known_accounts(home)
     if as_json:
         members = [account_document(home, account, drafts) for account in accounts]
-        write_json(_document(status, urls, backlog, health, pid) | {"accounts": members})
+        more = {"accounts": members, "store": place.shown, "workers": working}
+        write_json(_document(status, urls, backlog, health, pid) | more)
         return 0
     now = SystemClock().now()
     for line in status_lines(status, now):
         say(line)
     say(_server_line(pid))
+    if place.is_postgres:
+        say(f"{count(working, 'worker')} on {place.shown}; see `postrich workers`.")
     if accounts:
         say("")
         console().print(_account_table(accounts, drafts))
@@ -127,6 +130,5 @@ def health_text(health: RelayHealth | None, now: int) -> Text:
 async def is_worked_on(outbox: Outbox, *, by_others: bool = False) -> bool:
     """Whether any process (any other than this one) works on this outbox now."""
     return any(
-        not is_dead(worker) and not (by_others and worker.pid == os.getpid())
-        for worker in await outbox.workers()
+        worker.alive and not (by_others and worker.is_self) for worker in await outbox.workers()
     )

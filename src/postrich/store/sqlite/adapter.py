@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from postrich.errors import StoreError
-from postrich.model.delivery import Destination, Fence, Parcel
+from postrich.model.delivery import Fence, Parcel
 from postrich.model.event import Event
 from postrich.model.job import (
     Chapter,
@@ -27,29 +27,24 @@ from postrich.model.job import (
 )
 from postrich.model.relay import RelayHealth
 from postrich.rules.precedence import Cancellation
-from postrich.store.port import Admission, Backlog, KeptList, Results, Work, WorkerInfo
-from postrich.store.sqlite import (
+from postrich.store.port import Admission, Backlog, KeptList, LeaseInfo, Results, Work, WorkerInfo
+from postrich.store.sqlite import settling
+from postrich.store.sqlite.connection import Database, open_reader, open_writer, translated
+from postrich.store.sqlite.writer import Writer
+from postrich.store.verbs import (
     accepting,
     listing,
     managing,
     moving,
     reading,
-    settling,
     signing,
     staging,
 )
-from postrich.store.sqlite.connection import (
-    Database,
-    open_reader,
-    open_writer,
-    to_json,
-    translated,
-)
-from postrich.store.sqlite.writer import Writer
+from postrich.store.verbs.database import to_json
+from postrich.store.verbs.settling import Item as Settle
 
 READERS = 2
 T = TypeVar("T")
-_WorkRow = tuple[int, str, int, int, int, int]
 
 
 class SqliteStore:
@@ -136,8 +131,24 @@ class SqliteStore:
         )
         return None if epoch is None else Fence(name, owner, epoch)
 
-    async def renew_leases(self, owner: str, until: int) -> None:
-        await self._write(lambda db: db.run("lease_renew", owner=owner, until=until))
+    async def renew_leases(self, owner: str, until: int) -> list[str]:
+        def renew(db: Database) -> list[LeaseInfo]:
+            db.run("lease_renew", owner=owner, until=until)
+            return db.read(list[LeaseInfo], "leases_all")
+
+        return [lease.name for lease in await self._write(renew) if lease.owner == owner]
+
+    async def leases(self) -> list[LeaseInfo]:
+        return await self._read(lambda db: db.read(list[LeaseInfo], "leases_all"))
+
+    async def relay_urls(self, destinations: Sequence[int]) -> dict[int, str]:
+        return dict(
+            await self._read(
+                lambda db: db.read(
+                    list[tuple[int, str]], "destinations_named", numbers=list(destinations)
+                )
+            )
+        )
 
     async def drop_lease(self, fence: Fence) -> None:
         await self._write(lambda db: db.run("lease_drop", owner=fence.owner, name=fence.name))
@@ -145,15 +156,10 @@ class SqliteStore:
     # -- lanes -----------------------------------------------------------------------------
 
     async def work(self) -> list[Work]:
-        rows = await self._read(lambda db: db.read(list[_WorkRow], "work"))
-        return [
-            Work(Destination(number, url, bool(trusted)), earliest, bool(nudged), bool(messages))
-            for number, url, trusted, earliest, nudged, messages in rows
-        ]
+        return await self._read(reading.work)
 
     async def probing(self, destinations: Sequence[int]) -> None:
-        listed = to_json(destinations)
-        await self._write(lambda db: db.run("nudges_done", destinations=listed))
+        await self._write(lambda db: db.run("nudges_done", destinations=destinations))
 
     async def claim(
         self,
@@ -164,7 +170,7 @@ class SqliteStore:
         holding: Sequence[int],
         small: int | None = None,
     ) -> list[tuple[int, int]]:
-        values = {"fresh": fresh, "retried": retried, "holding": to_json(holding)}
+        values = {"fresh": fresh, "retried": retried, "holding": holding}
         return await self._read(
             lambda db: db.read(
                 list[tuple[int, int]],
@@ -180,11 +186,11 @@ class SqliteStore:
         return await self._read(lambda db: reading.parcels(db, jobs))
 
     async def settle(self, results: Results, now: int) -> list[JobChange]:
-        answer: list[JobChange] = await self._writer.submit(settling.Item(results, now), "settle")
+        answer: list[JobChange] = await self._writer.submit(Settle(results, now), "settle")
         return answer
 
     async def note_health(self, reports: Sequence[tuple[int, RelayHealth]]) -> None:
-        rows = to_json([(number, to_json(health)) for number, health in reports])
+        rows = [(number, to_json(health)) for number, health in reports]
         await self._write(lambda db: db.run("health_note", rows=rows))
 
     # -- signing ---------------------------------------------------------------------------
@@ -287,6 +293,12 @@ class SqliteStore:
 
     async def changed(self) -> int:
         return await self._read(lambda _: self._data_version())
+
+    def listen(self, on_hint: Callable[[], None]) -> None:
+        """There are no hints between processes that share a file: `changed` is polled."""
+
+    async def time(self) -> int | None:
+        return None
 
     def _data_version(self) -> int:
         """Always of the same connection: each counts for itself what the others wrote."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,23 +18,22 @@ import msgspec
 
 from postrich.errors import PostrichError, StoreBusy, StoreError, StoreFull, StoreUnusable
 from postrich.store.queries import migrations, queries
+from postrich.store.verbs.database import to_json
 
 APPLICATION_ID = 0x506F7374  # "Post"
 BUSY_MS = 15_000
 PAUSE_MS = 20
 
 T = TypeVar("T")
-_encode = msgspec.json.Encoder().encode
 
 
-def to_array(values: Sequence[bytes]) -> apsw.CArrayBinding:
-    """A parameter for `carray`: blobs, read by SQLite where they are."""
-    return apsw.carray(tuple(values))
-
-
-def to_json(value: Any) -> str:
-    """A parameter for `json_each`."""
-    return _encode(value).decode()
+def _bound(value: Any) -> Any:
+    """A value as SQLite takes it: blobs are read where they are (`carray`), other lists as JSON."""
+    if value is None or isinstance(value, str | int | bytes):
+        return value
+    if isinstance(value, list) and value and isinstance(value[0], bytes):
+        return apsw.carray(tuple(value))
+    return to_json(value)
 
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -60,6 +59,11 @@ class Database:
             self._link.set_busy_timeout(BUSY_MS)
         self._sql = queries("sqlite")
 
+    @property
+    def link(self) -> apsw.Connection:
+        """The connection itself, for what is no verb."""
+        return self._link
+
     def script(self, sql: str) -> None:
         self._link.execute(sql)
 
@@ -68,16 +72,23 @@ class Database:
 
     def run(self, verb: str, /, **values: Any) -> None:
         """Carry a verb out."""
-        self._link.execute(self._sql[verb], values)
+        self._execute(verb, values)
 
     def scalar(self, verb: str, /, **values: Any) -> Any:
         """The verb's single value; None where there is no row."""
-        return self._link.execute(self._sql[verb], values).get
+        return self._execute(verb, values).get
 
     def read(self, kind: type[T], verb: str, /, **values: Any) -> T:
         """The verb's JSON answer, decoded into `kind`."""
         found: T = _decoder(kind).decode(self.scalar(verb, **values))
         return found
+
+    def _execute(self, verb: str, values: dict[str, Any]) -> apsw.Cursor:
+        return self._link.execute(self._sql[verb], {k: _bound(v) for k, v in values.items()})
+
+    def lock(self, _what: str, /, **_values: Any) -> bool:
+        """Nothing to do: who writes has the whole file."""
+        return False
 
     @property
     def is_writable(self) -> bool:
@@ -189,6 +200,21 @@ def check_file(database: Database, path: str) -> None:
         raise StoreUnusable(
             f"{path} was made by a newer Postrich (schema {version}, this one knows {newest})"
         )
+
+
+def version_of(path: Path) -> int:
+    """The schema's version of a file that is there; changes nothing."""
+    database = Database(str(path), readonly=True)
+    try:
+        with translated(str(path)):
+            if database.is_empty:
+                return 0
+            if database.pragma("application_id") != APPLICATION_ID:
+                raise StoreUnusable(f"{path} belongs to another program")
+            version: int = database.pragma("user_version")
+            return version
+    finally:
+        database.close()
 
 
 def upgrade(database: Database) -> None:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from postrich.errors import LeaseLost, PostrichError
-from postrich.model.delivery import DeliveryState, Fence, Settlement
+from postrich.model.delivery import DeliveryState, Settlement
 from postrich.model.job import JobChange
 from postrich.store.port import Results
-from postrich.store.sqlite.connection import Database, to_json
-from postrich.store.sqlite.moving import judge_jobs
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One settle call."""
-
-    results: Results
-    now: int
+from postrich.store.sqlite.connection import Database
+from postrich.store.verbs.moving import judge_jobs
+from postrich.store.verbs.settling import Item, holds, in_turn
 
 
 def settle(database: Database, items: Sequence[Item]) -> list[list[JobChange] | PostrichError]:
@@ -40,56 +32,28 @@ def settle(database: Database, items: Sequence[Item]) -> list[list[JobChange] | 
     return answers
 
 
-def holds(database: Database, fence: Fence) -> bool:
-    """Whether the lease is still that worker's, under that epoch."""
-    found = database.scalar("lease_check", name=fence.name, owner=fence.owner, epoch=fence.epoch)
-    return bool(found)
-
-
-def check_lease(database: Database, fence: Fence) -> None:
-    """Raise `LeaseLost` unless the lease is still that worker's."""
-    if not holds(database, fence):
-        raise LeaseLost(f"another worker holds {fence.name} now")
-
-
 def _write(database: Database, results: Results, now: int) -> set[int]:
     """Write one lane's results; returns the jobs that may have to move.
 
     Plain OKs come last: whatever else a lane learnt of such a delivery, it learnt before.
     """
     touched: set[int] = set()
-    for others in _in_turn(results.others):
+    for others in in_turn(results.others, key=lambda other: other.job):
         _write_others(database, others, results.destination, now)
         touched.update(other.job for other in others if other.state is not DeliveryState.WAITING)
     if results.delivered:
-        listed = to_json(results.delivered)
-        database.run("settle_delivered", jobs=listed, destination=results.destination, now=now)
-        touched.update(results.delivered)
+        jobs = results.delivered
+        database.run("settle_delivered", jobs=jobs, destination=results.destination, now=now)
+        touched.update(jobs)
     return touched
 
 
 def _write_others(
     database: Database, others: Sequence[Settlement], destination: int, now: int
 ) -> None:
-    rows = to_json(others)
-    database.run("settle_others", rows=rows, destination=destination, now=now)
+    database.run("settle_others", rows=others, destination=destination, now=now)
     if database.changes() < len(others):  # deleted meanwhile: no job, no story
-        listed = to_json([other.job for other in others])
-        kept = database.read(set[int], "settle_kept", jobs=listed, destination=destination)
-        rows = to_json([other for other in others if other.job in kept])
-    database.run("settle_story", rows=rows, destination=destination, now=now)
-
-
-def _in_turn(others: Sequence[Settlement]) -> list[Sequence[Settlement]]:
-    """The results such that each group has a job once: a late OK may follow its own timeout."""
-    if len({other.job for other in others}) == len(others):
-        return [others] if others else []
-    turns: list[list[Settlement]] = []
-    seen: dict[int, int] = {}
-    for other in others:
-        turn = seen.get(other.job, 0)
-        seen[other.job] = turn + 1
-        if turn == len(turns):
-            turns.append([])
-        turns[turn].append(other)
-    return list(turns)
+        jobs = [other.job for other in others]
+        kept = database.read(set[int], "settle_kept", jobs=jobs, destination=destination)
+        others = [other for other in others if other.job in kept]
+    database.run("settle_story", rows=others, destination=destination, now=now)

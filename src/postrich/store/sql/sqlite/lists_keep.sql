@@ -1,5 +1,5 @@
--- Keep what a search found. Rows: [pubkey, kind, looked_at, body or null]; a search that found
--- nothing, or an older list, takes nothing away.
+-- Keep what a search found. Rows: [pubkey, kind, looked_at, body or null, …]; a search that
+-- found nothing, or an older list, takes nothing away.
 INSERT INTO lists (pubkey, kind, looked_at, body)
 SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3 FROM json_each(:rows) WHERE true
 ON CONFLICT (pubkey, kind) DO UPDATE SET looked_at = max(looked_at, excluded.looked_at),

@@ -1,0 +1,2 @@
+-- The URLs of destinations: [id, url].
+SELECT id, url FROM destinations WHERE id = ANY(:numbers::integer[]);

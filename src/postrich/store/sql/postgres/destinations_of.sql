@@ -1,0 +1,2 @@
+-- The numbers of URLs: [url, id].
+SELECT url, id FROM destinations WHERE url = ANY(:urls::text[]);

@@ -1,0 +1,2 @@
+-- These relays are being probed.
+DELETE FROM nudges WHERE destination = ANY(:destinations::integer[]);

@@ -1,0 +1,3 @@
+-- Who holds what, lapsed or not: [[name, owner, epoch, until], …].
+SELECT json_group_array(json_array(name, owner, epoch, lease_until)) FROM leases
+WHERE lease_until > 0;

@@ -1,0 +1,1 @@
+"""What the port's verbs do, whatever the database: SQL is called by its name, rules judge."""
