@@ -158,10 +158,9 @@ async def test_the_leases_of_a_killed_process_are_free_at_once(tmp_path: Path) -
     async with ScriptedRelay(accept) as relay:
         async with outbox_at(tmp_path, relay) as outbox:
             await (await outbox.publish(make_event())).published(PATIENCE)
-            here = (await outbox.workers())[0]
         await steal_leases(tmp_path)
         async with outbox_at(tmp_path, relay, lease=0.9) as outbox:
-            ghost = WorkerInfo("another", here.host, killed.pid, "library", 0, 0)
+            ghost = WorkerInfo("another", this_machine(), killed.pid, "library", 0, 0)
             await outbox._store.enlist(ghost)
             await (await outbox.publish(make_event())).published(PATIENCE)
             assert "another" not in {worker.owner for worker in await outbox.workers()}
