@@ -96,6 +96,7 @@ async def _settle(store: PostgresStore, place: int, count: int) -> None:
 async def _measure(dsn: str) -> dict[str, float]:
     store = await PostgresStore.open(dsn)
     link = await connect(parse_address(dsn))
+    await link.execute("SET statement_timeout = 0")
     place = await _fill(store, FEW, "few")
     await link.execute("VACUUM ANALYZE")
     found = {"few": await _claim_time(store, place)}
