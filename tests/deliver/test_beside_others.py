@@ -14,10 +14,10 @@ import pytest
 from postrich import JobState, Outbox
 from postrich.errors import StoreAway
 from postrich.store.port import WorkerInfo
-from tests.deliver.outboxes import PATIENCE, JumpingClock, outbox_at, until
+from tests.deliver.outboxes import PATIENCE, JumpingClock, one_pass, outbox_at, until
 from tests.relays.events import make_event
 from tests.relays.scripted import ScriptedRelay
-from tests.relays.scripts import accept
+from tests.relays.scripts import accept, silent
 
 pytestmark = pytest.mark.req("G4")
 
@@ -125,6 +125,42 @@ async def test_a_silent_worker_keeps_what_it_holds_for_as_long_as_it_was_told(
         await outbox._lifeline.free_the_dead()
         assert await outbox._store.workers() == []
         assert (await handle.status()).state is JobState.PENDING_PUBLISH
+
+
+async def test_lanes_that_another_may_not_hold_stay_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its settings allow it fewer lanes than its share: what is given up for it comes back."""
+    monkeypatch.setattr("postrich.rules.spreading.LEFT_LYING", 0.3)
+    async with AsyncExitStack() as stack:
+        relays = [await stack.enter_async_context(ScriptedRelay(silent)) for _ in range(4)]
+        small = await stack.enter_async_context(outbox_at(tmp_path, *relays, lanes=1))
+        large = await stack.enter_async_context(outbox_at(tmp_path, *relays))
+        await know_each_other(small, large)
+        await large.publish(make_event())
+        await until(lambda: len(small.lanes()) == 1 and len(large.lanes()) == 3)
+        lanes = large.lanes()
+        for _ in range(10):
+            await one_pass(large._fleet)
+        assert large.lanes() == lanes
+
+
+async def test_who_slept_through_its_lease_does_not_ask_about_what_it_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its timers go off before it knows that it slept; another may be talking to the relay."""
+    monkeypatch.setattr("postrich.wire.connection.LOOK_AGAIN", 60.0)  # asleep, it does not look
+    clock = JumpingClock()
+    async with (
+        ScriptedRelay(silent) as relay,
+        outbox_at(tmp_path, relay, clock=clock, timeout=0.5, poll=60.0) as outbox,
+    ):
+        await outbox.publish(make_event())
+        await relay.wait_events(1)
+        await outbox._lifeline.stop()  # it would find out in time that the lease still holds
+        clock.ahead += 3600.0
+        await relay.wait_disconnected()
+        assert [frame[0] for frame in relay.received] == ["EVENT"]
 
 
 # The time

@@ -62,6 +62,20 @@ def test_a_worker_delivers_and_leaves_in_an_orderly_way(
     assert workers_of(shell) == []
 
 
+def test_who_goes_on_is_named_by_what_runs(shared_shell: Shell, dead_relay: str) -> None:
+    shell = shared_shell
+    post = ("post", "--no-wait", "--relay", dead_relay)
+    assert "`postrich serve` goes on with it" in shell.run(*post, "to nobody yet").out
+    with shell.start("worker") as worker:
+        worker.wait_for("working")
+        assert "`postrich worker` goes on with it" in shell.run(*post, "to the worker").out
+        with shell.start("serve") as serving:
+            serving.wait_for("serving")
+            assert "`postrich serve` goes on with it" in shell.run(*post, "to either").out
+            assert serving.stop().code == 0
+        assert worker.stop().code == 0
+
+
 def test_workers_of_one_home_share_the_relays(shared_shell: Shell) -> None:
     """Each holds some lanes; what a killed one held goes on with the others."""
     shell = shared_shell

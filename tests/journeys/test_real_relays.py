@@ -20,7 +20,6 @@ from postrich import Job, JobState, Outbox, Priority, SecretSigner, parse_event,
 from postrich.accept import Options
 from postrich.model.delivery import DeliveryState
 from postrich.observe.notices import DeliveryChanged, Subscription
-from tests.deliver import outboxes
 from tests.deliver.outboxes import (
     SLOW,
     hear_breaker,
@@ -65,12 +64,6 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("postrich.wire.connection.LOOK_AGAIN", 0.1)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def _each_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same story, whatever keeps the outbox (G4)."""
-    monkeypatch.setattr(outboxes, "STORE", request.param)
-
-
 def open_for(
     folder: Path, relay: RelayProcess, **changes: Any
 ) -> AbstractAsyncContextManager[Outbox]:
@@ -85,9 +78,8 @@ async def held(relay: RelayProcess, events: Iterable[Event]) -> set[str]:
     return await fetch_ids(relay.url, {"ids": [event["id"] for event in events]}, within=PATIENCE)
 
 
-@pytest.mark.usefixtures("_each_store")
-@pytest.mark.req("A1", "A2", "C1", "G4")
-async def test_what_is_published_is_really_there(relay: RelayProcess, tmp_path: Path) -> None:
+@pytest.mark.req("A1", "A2", "C1")
+async def test_what_is_published_is_really_there(relay: RelayProcess, folder: Path) -> None:
     strange = [
         make_event(content='quotes " and \\ and \n and \t and \x7f and \u2028'),
         make_event(content="🦤🏳️‍🌈 é e\u0301 العربية"),
@@ -96,7 +88,7 @@ async def test_what_is_published_is_really_there(relay: RelayProcess, tmp_path: 
         make_event(kind=7, content="+", tags=[("e", "0" * 64), ("p", "1" * 64)]),
     ]
     events = [*strange, *some_notes(50)]
-    async with open_for(tmp_path, relay) as outbox:
+    async with open_for(folder, relay) as outbox:
         jobs = await settled(await outbox.publish_many(events))
         assert {job.state for job in jobs} == {JobState.PUBLISHED}
         assert {job.publish_attempts for job in jobs} == {1}
@@ -106,9 +98,9 @@ async def test_what_is_published_is_really_there(relay: RelayProcess, tmp_path: 
 
 
 @pytest.mark.req("A6", "G3")
-async def test_a_draft_is_signed_and_published(relay: RelayProcess, tmp_path: Path) -> None:
+async def test_a_draft_is_signed_and_published(relay: RelayProcess, folder: Path) -> None:
     signer = SecretSigner.generate()
-    async with open_for(tmp_path, relay, signer=signer) as outbox:
+    async with open_for(folder, relay, signer=signer) as outbox:
         job = await (await outbox.post("hello, world")).published(PATIENCE)
         (event,) = await fetch_events(relay.url, {"authors": [signer.pubkey]})
     assert (event["id"], event["content"]) == (job.event_id, "hello, world")
@@ -116,10 +108,10 @@ async def test_a_draft_is_signed_and_published(relay: RelayProcess, tmp_path: Pa
 
 @pytest.mark.req("A9", "C2")
 async def test_the_same_event_by_two_outboxes_is_delivered_by_both(
-    relay: RelayProcess, tmp_path: Path
+    relay: RelayProcess, folder: Path
 ) -> None:
     events = some_notes(10)
-    one, two = tmp_path / "one", tmp_path / "two"
+    one, two = folder / "one", folder / "two"
     one.mkdir()
     two.mkdir()
     async with open_for(one, relay) as first, open_for(two, relay) as second:
@@ -132,12 +124,12 @@ async def test_the_same_event_by_two_outboxes_is_delivered_by_both(
 
 
 @pytest.mark.req("C2", "B10")
-async def test_who_is_not_welcome_is_refused_alone(tmp_path: Path) -> None:
+async def test_who_is_not_welcome_is_refused_alone(folder: Path) -> None:
     bad = [make_event(BOB, content="hello"), make_event(ALICE, content="buy spam now")]
     good = some_notes(20, ALICE)
     async with (
         local_relay(refuse_authors=[public_key(BOB)], refuse_contents=["spam"]) as relay,
-        open_for(tmp_path, relay) as outbox,
+        open_for(folder, relay) as outbox,
     ):
         jobs = await settled(await outbox.publish_many([*bad, *good]))
         assert await held(relay, [*bad, *good]) == {event["id"] for event in good}
@@ -150,10 +142,10 @@ async def test_who_is_not_welcome_is_refused_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C2", "B10")
-async def test_what_is_too_large_is_refused_alone(tmp_path: Path) -> None:
+async def test_what_is_too_large_is_refused_alone(folder: Path) -> None:
     """This relay refuses after two seconds and without saying which event it means."""
     large, small = make_event(content="x" * 300), make_event(content="small")
-    async with nostr_relay(max_event_size=280) as relay, open_for(tmp_path, relay) as outbox:
+    async with nostr_relay(max_event_size=280) as relay, open_for(folder, relay) as outbox:
         refused = await (await outbox.publish(large)).settled(PATIENCE)
         await (await outbox.publish(small)).published(PATIENCE)
         assert await held(relay, [large, small]) == {small["id"]}
@@ -177,11 +169,11 @@ with_auth = pytest.mark.parametrize(
 
 @with_auth
 @pytest.mark.req("C3")
-async def test_auth_is_answered_and_all_is_sent_again(guarded: Launcher, tmp_path: Path) -> None:
+async def test_auth_is_answered_and_all_is_sent_again(guarded: Launcher, folder: Path) -> None:
     events = some_notes(20, ALICE)
     async with (
         guarded() as relay,
-        open_for(tmp_path, relay, signer=SecretSigner(ALICE)) as outbox,
+        open_for(folder, relay, signer=SecretSigner(ALICE)) as outbox,
     ):
         jobs = await settled(await outbox.publish_many(events))
         assert {job.state for job in jobs} == {JobState.PUBLISHED}
@@ -190,15 +182,19 @@ async def test_auth_is_answered_and_all_is_sent_again(guarded: Launcher, tmp_pat
 
 
 @with_auth
-@pytest.mark.parametrize("why", ["no key", "never"])
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("sqlite", "no key"), ("sqlite", "never"), ("postgres", "no key")],
+    indirect=["folder"],
+)
 @pytest.mark.req("C3")
 async def test_without_auth_it_is_parked_with_the_reason(
-    guarded: Launcher, tmp_path: Path, why: str
+    guarded: Launcher, folder: Path, why: str
 ) -> None:
     signer = SecretSigner(ALICE) if why == "never" else SecretSigner(BOB)
     auth = "never" if why == "never" else "own"
     event = make_event(ALICE)
-    async with guarded() as relay, open_for(tmp_path, relay, signer=signer, auth=auth) as outbox:
+    async with guarded() as relay, open_for(folder, relay, signer=signer, auth=auth) as outbox:
         handle = await outbox.publish(event)
         job = await handle.settled(PATIENCE)
         assert job.state is JobState.PARKED
@@ -214,10 +210,10 @@ async def test_without_auth_it_is_parked_with_the_reason(
 
 
 @pytest.mark.req("C3")
-async def test_an_identity_that_may_not_write_is_refused_for_good(tmp_path: Path) -> None:
+async def test_an_identity_that_may_not_write_is_refused_for_good(folder: Path) -> None:
     async with (
         nostr_relay_with_auth() as relay,
-        open_for(tmp_path, relay, signer=SecretSigner(BOB)) as outbox,
+        open_for(folder, relay, signer=SecretSigner(BOB)) as outbox,
     ):
         job = await (await outbox.publish(make_event(BOB))).settled(PATIENCE)
     assert job.deliveries[0].state is DeliveryState.REFUSED
@@ -237,21 +233,21 @@ async def test_without_a_store_the_truth_comes_back_at_once(relay: RelayProcess)
 
 
 @pytest.mark.req("B9", "C9")
-async def test_a_rate_limit_is_waited_out_without_burning_attempts(tmp_path: Path) -> None:
+async def test_a_rate_limit_is_waited_out_without_burning_attempts(folder: Path) -> None:
     """So many events a second from one address: all arrive in the end, each at its first try."""
     events = some_notes(12)
-    async with nostr_relay(rate_limit="10/s") as relay, open_for(tmp_path, relay) as outbox:
+    async with nostr_relay(rate_limit="10/s") as relay, open_for(folder, relay) as outbox:
         jobs = await settled(await outbox.publish_many(events, Options(policy=SLOW)))
         assert {job.publish_attempts for job in jobs} == {1}
         assert await held(relay, events) == {event["id"] for event in events}
 
 
 @pytest.mark.req("B9", "C9")
-async def test_over_the_rate_of_a_connection_the_rest_waits(tmp_path: Path) -> None:
+async def test_over_the_rate_of_a_connection_the_rest_waits(folder: Path) -> None:
     events = some_notes(30)
     async with (
         local_relay(events_per_minute=20, persist=True) as relay,
-        open_for(tmp_path, relay) as outbox,
+        open_for(folder, relay) as outbox,
     ):
         with outbox.watch(10_000) as notices:
             handles = await outbox.publish_many(events, Options(policy=SLOW))
@@ -279,10 +275,10 @@ def nostr_relay_with_work() -> RelayProcess:
     "demanding", [local_with_work, nostr_relay_with_work], ids=["local", "nostr-relay"]
 )
 @pytest.mark.req("A14", "C2")
-async def test_work_is_asked_for_and_work_is_taken(demanding: Launcher, tmp_path: Path) -> None:
+async def test_work_is_asked_for_and_work_is_taken(demanding: Launcher, folder: Path) -> None:
     idle = next(e for e in iter(make_event, None) if leading_zero_bits(e["id"]) == 0)
     worked = mine(ALICE, content="worked", difficulty=8)
-    async with demanding() as relay, open_for(tmp_path, relay) as outbox:
+    async with demanding() as relay, open_for(folder, relay) as outbox:
         parked = await (await outbox.publish(idle)).settled(PATIENCE)
         await (await outbox.publish(worked)).published(PATIENCE)
         assert await held(relay, [idle, worked]) == {worked["id"]}
@@ -291,11 +287,10 @@ async def test_work_is_asked_for_and_work_is_taken(demanding: Launcher, tmp_path
     assert "8" in parked.deliveries[0].detail
 
 
-@pytest.mark.usefixtures("_each_store")
-@pytest.mark.req("A13", "B8", "B10", "G4")
-async def test_down_and_back_it_drains_by_itself(launch: Launcher, tmp_path: Path) -> None:
+@pytest.mark.req("A13", "B8", "B10")
+async def test_down_and_back_it_drains_by_itself(launch: Launcher, folder: Path) -> None:
     before, during = some_notes(20, start="before"), some_notes(200, start="during")
-    async with launch() as relay, open_for(tmp_path, relay) as outbox:
+    async with launch() as relay, open_for(folder, relay) as outbox:
         await settled(await outbox.publish_many(before))
         with outbox.watch() as notices:
             await relay.astop()
@@ -323,14 +318,18 @@ async def hear_deliveries(notices: Subscription, count: int) -> None:
                     return
 
 
-@pytest.mark.parametrize("end", ["killed", "stopped"])
+@pytest.mark.parametrize(
+    ("folder", "end"),
+    [("sqlite", "killed"), ("sqlite", "stopped"), ("postgres", "killed")],
+    indirect=["folder"],
+)
 @pytest.mark.req("B8", "C9")
 async def test_a_relay_that_is_restarted_in_mid_stream_gets_every_event_once(
-    launch: Launcher, tmp_path: Path, end: str
+    launch: Launcher, folder: Path, end: str
 ) -> None:
     now = int(time.time())  # a few a second, for the reader's sake
     events = [make_event(ALICE, content=f"{n}", created_at=now - n // 9) for n in range(500)]
-    async with launch() as relay, open_for(tmp_path, relay) as outbox:
+    async with launch() as relay, open_for(folder, relay) as outbox:
         with outbox.watch(100_000) as notices:
             handles = await outbox.publish_many(events)
             await hear_deliveries(notices, 100)
@@ -349,11 +348,11 @@ async def test_a_relay_that_is_restarted_in_mid_stream_gets_every_event_once(
 
 
 @pytest.mark.req("A1", "C1", "D12")
-async def test_two_makes_at_once_and_one_of_them_down(tmp_path: Path) -> None:
+async def test_two_makes_at_once_and_one_of_them_down(folder: Path) -> None:
     events = some_notes(100)
     async with local_relay() as one, nostr_relay() as two:
         await two.astop()
-        async with outbox_at(tmp_path, one.url, two.url) as outbox:
+        async with outbox_at(folder, one.url, two.url) as outbox:
             handles = await outbox.publish_many(events)
             for handle in handles:
                 await handle.published(PATIENCE)  # type: ignore[union-attr]

@@ -60,7 +60,7 @@ async def tell(indexer: RelayProcess, *lists: Event) -> None:
 
 
 @pytest.mark.req("D2", "D3", "D5", "D9", "D12")
-async def test_a_note_a_message_and_a_deletion_find_their_ways(tmp_path: Path) -> None:
+async def test_a_note_a_message_and_a_deletion_find_their_ways(folder: Path) -> None:
     async with (
         local_relay() as own,
         nostr_relay() as inbox,
@@ -74,7 +74,7 @@ async def test_a_note_a_message_and_a_deletion_find_their_ways(tmp_path: Path) -
             relay_list(ALICE, read=[inbox.url]),
             named_list(ALICE, 10050, messages.url),
         )
-        async with routed(tmp_path, indexer=indexer.url, relay_info=True) as outbox:
+        async with routed(folder, indexer=indexer.url, relay_info=True) as outbox:
             note = note_to(ALICE)
             handle = await outbox.publish(note, goal_mine=1, goal_inbox=1)
             job = await handle.settled(PATIENCE)
@@ -100,11 +100,11 @@ async def test_a_note_a_message_and_a_deletion_find_their_ways(tmp_path: Path) -
 
 
 @pytest.mark.req("D3", "D11")
-async def test_an_indexer_that_comes_back_lets_all_go_on(tmp_path: Path) -> None:
+async def test_an_indexer_that_comes_back_lets_all_go_on(folder: Path) -> None:
     async with local_relay() as own, local_relay() as inbox, nostr_relay() as indexer:
         await tell(indexer, relay_list(ALICE, read=[inbox.url]), named_list(BOB, 10050, inbox.url))
         await indexer.astop()
-        async with routed(tmp_path, own.url, indexer=indexer.url) as outbox:
+        async with routed(folder, own.url, indexer=indexer.url) as outbox:
             note = await outbox.publish(note_to(ALICE))
             wrap = await outbox.publish(wrap_for(BOB))
             await note.published(PATIENCE)
@@ -117,13 +117,13 @@ async def test_an_indexer_that_comes_back_lets_all_go_on(tmp_path: Path) -> None
 
 
 @pytest.mark.req("D4")
-async def test_protected_events_go_to_real_relays_that_know_their_author(tmp_path: Path) -> None:
+async def test_protected_events_go_to_real_relays_that_know_their_author(folder: Path) -> None:
     """LocalRelay asks who we are only when it is sent something."""
     async with (
         local_relay(auth="write") as known,
         nostr_relay() as careless,
         indexer_of(relay_list(ME, write=[known.url])) as indexer,
-        routed(tmp_path, known.url, careless.url, indexer=indexer) as outbox,
+        routed(folder, known.url, careless.url, indexer=indexer) as outbox,
     ):
         event = make_event(ME, content="mine alone", tags=[["-"]])
         job = await (await outbox.publish(event)).settled(PATIENCE)
@@ -134,12 +134,12 @@ async def test_protected_events_go_to_real_relays_that_know_their_author(tmp_pat
 
 
 @pytest.mark.req("C5")
-async def test_what_a_real_relay_says_of_itself_is_heard(tmp_path: Path) -> None:
+async def test_what_a_real_relay_says_of_itself_is_heard(folder: Path) -> None:
     """nostr-relay says that it honours expirations; LocalRelay answers no HTTP at all."""
     async with (
         nostr_relay() as one,
         local_relay() as two,
-        routed(tmp_path, one.url, two.url, indexer=None, relay_info=True) as outbox,
+        routed(folder, one.url, two.url, indexer=None, relay_info=True) as outbox,
     ):
         tags = [["expiration", str(int(time.time()) + 3600)]]
         job = await (await outbox.publish(make_event(ME, tags=tags))).settled(PATIENCE)
@@ -151,7 +151,7 @@ async def test_what_a_real_relay_says_of_itself_is_heard(tmp_path: Path) -> None
 
 
 @pytest.mark.req("D7")
-async def test_a_blocked_relay_gets_nothing_and_hears_nothing(tmp_path: Path) -> None:
+async def test_a_blocked_relay_gets_nothing_and_hears_nothing(folder: Path) -> None:
     async with (
         local_relay() as own,
         nostr_relay() as indexer,
@@ -163,7 +163,7 @@ async def test_a_blocked_relay_gets_nothing_and_hears_nothing(tmp_path: Path) ->
             relay_list(ALICE, read=[blocked, own.url]),
             named_list(BOB, 10050, blocked),
         )
-        async with routed(tmp_path, own.url, indexer=indexer.url) as outbox:
+        async with routed(folder, own.url, indexer=indexer.url) as outbox:
             job = await (await outbox.publish(note_to(ALICE))).settled(PATIENCE)
             assert relays_of(job) == {url_of(own.url)}
             wrap = await (await outbox.publish(wrap_for(BOB))).settled(PATIENCE)
@@ -197,13 +197,9 @@ async def planner(
         await process.wait()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-@pytest.mark.req("A1", "B8", "D11", "G4")
-async def test_a_process_killed_while_it_looks_for_lists_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(outboxes, "STORE", kind)
-    store = await outboxes.place_in(tmp_path)
+@pytest.mark.req("A1", "B8", "D11")
+async def test_a_process_killed_while_it_looks_for_lists_loses_nothing(folder: Path) -> None:
+    store = await outboxes.place_in(folder)
     silent = ScriptedRelay(Script(handshake=never_answer))
     async with local_relay() as own, local_relay() as inbox:
         events = [*(note_to(ALICE, content=str(n)) for n in range(10)), wrap_for(BOB)]
@@ -213,7 +209,7 @@ async def test_a_process_killed_while_it_looks_for_lists_loses_nothing(
             await process.wait()
         lists = relay_list(ALICE, read=[inbox.url]), named_list(BOB, 10050, inbox.url)
         indexer = indexer_of(*lists)
-        async with indexer, routed(tmp_path, own.url, indexer=indexer) as outbox:
+        async with indexer, routed(folder, own.url, indexer=indexer) as outbox:
             for number in numbers:
                 job = await outbox.wait_settled(number, PATIENCE)
                 assert job.state is JobState.PUBLISHED
@@ -226,12 +222,12 @@ async def test_a_process_killed_while_it_looks_for_lists_loses_nothing(
 
 
 @pytest.mark.req("D11")
-async def test_a_new_list_moves_what_is_still_open(tmp_path: Path) -> None:
+async def test_a_new_list_moves_what_is_still_open(folder: Path) -> None:
     """An inbox that is down for good; its owner moves, and gets the note at the new place."""
     async with local_relay() as own, local_relay() as new, nostr_relay() as indexer:
         gone = ScriptedRelay(Script())
         await tell(indexer, relay_list(ALICE, read=[gone], created_at=int(time.time()) - 100))
-        async with routed(tmp_path, own.url, indexer=indexer.url) as outbox:
+        async with routed(folder, own.url, indexer=indexer.url) as outbox:
             handle = await outbox.publish(note_to(ALICE))
             await handle.published(PATIENCE)
             await tell(indexer, relay_list(ALICE, read=[new.url]))

@@ -28,6 +28,7 @@ from postrich.sign.bunker import BunkerGrant, BunkerSigner, connect_bunker
 from tests.bunkers import BunkerProcess, ndk_bunker, snstr_bunker
 from tests.bunkers.behaviours import challenges
 from tests.bunkers.scripted import ScriptedBunker
+from tests.deliver import outboxes
 from tests.deliver.outboxes import hear, hear_delivery, outbox_at
 from tests.journeys.signing_worker import Known
 from tests.relays import RelayProcess, local_relay
@@ -35,9 +36,9 @@ from tests.relays.events import Event, make_event, public_key
 from tests.relays.reader import fetch_events
 
 PATIENCE = 60.0
-ALICE, BOB = os.urandom(32), os.urandom(32)
-KILLS = 8
-DRAFTS = 60
+BOB = os.urandom(32)
+KILLS = {"sqlite": 8, "postgres": 4}
+DRAFTS = {"sqlite": 60, "postgres": 30}
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +93,11 @@ async def held(relay: RelayProcess, author: str) -> list[Event]:
 @pytest.mark.parametrize("launch", [snstr_bunker, ndk_bunker])
 @pytest.mark.req("A2", "A4", "A6")
 async def test_notes_are_signed_by_a_bunker_that_dies_and_comes_back(
-    relay: RelayProcess, tmp_path: Path, launch: Any
+    relay: RelayProcess, folder: Path, launch: Any
 ) -> None:
     async with launch([relay.url], secret="open-sesame") as bunker:
         signer = await signer_at(bunker)
-        async with outbox_for(tmp_path, relay, signer=signer) as outbox:
+        async with outbox_for(folder, relay, signer=signer) as outbox:
             first = await outbox.post("while it is there")
             await first.published(PATIENCE)
             await bunker.kill()
@@ -115,11 +116,11 @@ async def test_notes_are_signed_by_a_bunker_that_dies_and_comes_back(
 
 
 @pytest.mark.req("A1", "A5")
-async def test_a_slow_bunker_delays_nobody_else(relay: RelayProcess, tmp_path: Path) -> None:
+async def test_a_slow_bunker_delays_nobody_else(relay: RelayProcess, folder: Path) -> None:
     delays = {"sign_event": 600.0}
     async with snstr_bunker([relay.url], delays=delays) as bunker:
         signer = await signer_at(bunker)
-        async with outbox_for(tmp_path, relay, signer=signer) as outbox:
+        async with outbox_for(folder, relay, signer=signer) as outbox:
             slow = [await outbox.post(f"slow {number}") for number in range(20)]
             await bunker.wait_for("sign_event", 4, seconds=PATIENCE)
             outbox.add_signer(SecretSigner(BOB))
@@ -132,13 +133,13 @@ async def test_a_slow_bunker_delays_nobody_else(relay: RelayProcess, tmp_path: P
 
 @pytest.mark.req("A5", "A6")
 async def test_a_person_approves_late_and_the_job_goes_on(
-    relay: RelayProcess, tmp_path: Path
+    relay: RelayProcess, folder: Path
 ) -> None:
     page = "https://bunker.example/approve"
     asks = {"sign_event": challenges(page)}
     async with (
         ScriptedBunker([relay.url], plays=asks) as bunker,
-        outbox_for(tmp_path, relay, signer=signer_of(bunker, relay), sign_timeout=2.0) as outbox,
+        outbox_for(folder, relay, signer=signer_of(bunker, relay), sign_timeout=2.0) as outbox,
     ):
         with outbox.watch() as notices:
             handle = await outbox.post("hello")
@@ -153,11 +154,11 @@ async def test_a_person_approves_late_and_the_job_goes_on(
 
 
 @pytest.mark.req("A2", "A5")
-async def test_a_bunker_that_changes_a_note_parks_it(relay: RelayProcess, tmp_path: Path) -> None:
+async def test_a_bunker_that_changes_a_note_parks_it(relay: RelayProcess, folder: Path) -> None:
     """NDK's adds tags for hashtags: not what was asked for."""
     async with ndk_bunker([relay.url]) as bunker:
         signer = await signer_at(bunker)
-        async with outbox_for(tmp_path, relay, signer=signer) as outbox:
+        async with outbox_for(folder, relay, signer=signer) as outbox:
             job = await (await outbox.post("#nostr")).settled(PATIENCE)
             fine = await outbox.post("#nostr", tags=[["t", "nostr"]])
             await fine.published(PATIENCE)
@@ -171,14 +172,14 @@ async def test_a_bunker_that_changes_a_note_parks_it(relay: RelayProcess, tmp_pa
 
 @pytest.mark.req("A6", "C3")
 async def test_a_sleeping_bunkers_auth_waits_for_its_waking(
-    relay: RelayProcess, tmp_path: Path
+    relay: RelayProcess, folder: Path
 ) -> None:
     """The note is signed; the relay wants to know who we are, and only the bunker can say."""
     bunker = ScriptedBunker([relay.url])
     note = make_event(bunker.user, content="hello")
     async with (
         local_relay(auth="write") as guarded,
-        outbox_for(tmp_path, guarded, signer=signer_of(bunker, relay)) as outbox,
+        outbox_for(folder, guarded, signer=signer_of(bunker, relay)) as outbox,
     ):
         with outbox.watch() as notices:
             handle = await outbox.publish(note)
@@ -213,18 +214,19 @@ class Workers:
     def __init__(
         self, folder: Path, relay: RelayProcess, drafts: list[dict[str, Any]], **account: str
     ) -> None:
-        self.store = folder / "outbox.db"
-        handed = folder / "drafts.jsonl"
-        handed.write_text("\n".join(map(json.dumps, drafts)))
-        self._arguments = [str(self.store), relay.url, str(handed)]
+        self._folder = folder
+        self._relay = relay
+        self._handed = folder / "drafts.jsonl"
+        self._handed.write_text("\n".join(map(json.dumps, drafts)))
         self._environment = {**os.environ, **account}
 
     async def start(self, *more: str) -> asyncio.subprocess.Process:
+        store = await outboxes.place_in(self._folder)
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "tests.journeys.signing_worker",
-            *self._arguments,
+            *(str(store), self._relay.url, str(self._handed)),
             *more,
             stdout=asyncio.subprocess.PIPE,
             env=self._environment,
@@ -245,7 +247,8 @@ class Workers:
         worker = await self.start()
         async with asyncio.timeout(PATIENCE):
             assert await worker.wait() == 0
-        async with Outbox.open(self.store, deliver=False) as outbox:
+        store = await outboxes.place_in(self._folder)
+        async with Outbox.open(store, deliver=False) as outbox:
             return await outbox.jobs(limit=1000)
 
 
@@ -270,13 +273,15 @@ async def known_at(bunker: BunkerProcess) -> str:
 
 @pytest.mark.req("A2", "B8")
 async def test_killed_between_signing_and_storing_it_signs_again(
-    relay: RelayProcess, tmp_path: Path
+    relay: RelayProcess, folder: Path
 ) -> None:
-    workers = Workers(tmp_path, relay, drafts_of(public_key(ALICE), 1), POSTRICH_NSEC=ALICE.hex())
+    secret = os.urandom(32)
+    author = public_key(secret)
+    workers = Workers(folder, relay, drafts_of(author, 1), POSTRICH_NSEC=secret.hex())
     lives = [await workers.hold() for _ in range(2)]
-    assert await held(relay, public_key(ALICE)) == []
+    assert await held(relay, author) == []
     (job,) = await workers.finish()
-    (note,) = await held(relay, public_key(ALICE))
+    (note,) = await held(relay, author)
     assert {event_id for event_id, _ in lives} == {job.event_id} == {note["id"]}
     assert len({sig for _, sig in lives} | {note["sig"]}) == 3  # three true signatures of one id
     assert (job.state, job.sign_attempts, job.publish_attempts) == (JobState.PUBLISHED, 0, 1)
@@ -284,12 +289,12 @@ async def test_killed_between_signing_and_storing_it_signs_again(
 
 @pytest.mark.req("A2", "B8")
 async def test_the_same_with_a_bunker_that_is_simply_asked_again(
-    relay: RelayProcess, tmp_path: Path
+    relay: RelayProcess, folder: Path
 ) -> None:
     async with snstr_bunker([relay.url], secret="open-sesame") as bunker:
         known = await known_at(bunker)
         drafts = drafts_of(bunker.user_pubkey, 1)
-        workers = Workers(tmp_path, relay, drafts, POSTRICH_BUNKER=known)
+        workers = Workers(folder, relay, drafts, POSTRICH_BUNKER=known)
         event_id, _ = await workers.hold()
         (job,) = await workers.finish()
         (note,) = await held(relay, bunker.user_pubkey)
@@ -301,15 +306,16 @@ async def test_the_same_with_a_bunker_that_is_simply_asked_again(
 
 @pytest.mark.req("A1", "A2", "A9", "B8")
 async def test_nothing_is_lost_or_doubled_by_kills_while_a_bunker_signs(
-    relay: RelayProcess, tmp_path: Path
+    relay: RelayProcess, folder: Path
 ) -> None:
     chance = random.Random(int(os.environ.get("POSTRICH_SEED", "20260705")))
+    kills, count = KILLS[outboxes.STORE], DRAFTS[outboxes.STORE]
     async with snstr_bunker([relay.url], secret="open-sesame") as bunker:
         known = await known_at(bunker)
-        drafts = drafts_of(bunker.user_pubkey, DRAFTS)
-        workers = Workers(tmp_path, relay, drafts, POSTRICH_BUNKER=known)
+        drafts = drafts_of(bunker.user_pubkey, count)
+        workers = Workers(folder, relay, drafts, POSTRICH_BUNKER=known)
         signed = []
-        for _ in range(KILLS):
+        for _ in range(kills):
             worker = await workers.start()
             assert worker.stdout is not None
             await worker.stdout.readline()
@@ -325,7 +331,7 @@ async def test_nothing_is_lost_or_doubled_by_kills_while_a_bunker_signs(
     assert {job.state for job in jobs} == {JobState.PUBLISHED}
     assert sorted(job.content for job in jobs) == sorted(draft["content"] for draft in drafts)
     assert {note["id"] for note in notes} == {job.event_id for job in jobs}
-    assert len(notes) == len(jobs) == DRAFTS
+    assert len(notes) == len(jobs) == count
     # Whatever was signed when a kill came was signed again, at most four at a time.
-    assert DRAFTS <= bunker.methods().count("sign_event") <= DRAFTS + 4 * KILLS
+    assert count <= bunker.methods().count("sign_event") <= count + 4 * kills
     assert bunker.methods().count("connect") == 1

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from postrich.model.delivery import (
+    NO_FLOORS,
     Delivery,
     DeliveryState,
     Destination,
     Fence,
+    Floors,
     Settlement,
     Target,
 )
@@ -125,8 +127,12 @@ class Hand:
         retried: int = 100,
         holding: Sequence[int] = (),
         small: int | None = None,
+        after: Floors = NO_FLOORS,
     ) -> list[tuple[int, int]]:
-        return await self.store.claim(self.destination.id, now, fresh, retried, holding, small)
+        """What is due, as (job, attempts)."""
+        place = self.destination.id
+        claimed = await self.store.claim(place, now, fresh, retried, holding, small, after)
+        return [(due.job, due.attempts) for due in claimed]
 
     async def jobs(self, now: int = NOW) -> list[int]:
         return [job for job, _ in await self.claim(now)]

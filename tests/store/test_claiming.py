@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postrich.model.delivery import DeliveryState, event_frame
+from postrich.model.delivery import NO_FLOORS, DeliveryState, Floors, event_frame
 from postrich.model.job import JobFilter, Priority
 from postrich.store.port import Store, Work
 from tests.store.making import (
@@ -64,6 +64,45 @@ async def test_what_a_lane_holds_is_left_out(store: Store) -> None:
     assert claimed == numbers[2:]
     assert await hand.claim(fresh=1, retried=1, holding=numbers[:1]) == [(numbers[1], 0)]
     assert await hand.claim(holding=numbers) == []
+
+
+def floors(band: int, next_at: int, job: int) -> Floors:
+    """Only this band has a floor."""
+    return tuple((next_at, job) if b == band else low for b, low in enumerate(NO_FLOORS))
+
+
+@pytest.mark.req("G4")
+async def test_a_claim_tells_each_delivery_s_place_and_goes_on_after_it(store: Store) -> None:
+    early = await hand_in(store, "early", now=NOW - 2)
+    numbers = [await hand_in(store, f"note {n}") for n in range(4)]
+    hand = await lane(store)
+    queue = [early, *numbers]
+    claimed = await store.claim(hand.destination.id, NOW, 10, 10, [])
+    assert [(due.job, due.attempts) for due in claimed] == [(number, 0) for number in queue]
+    assert {due.band for due in claimed} == {2}
+    for place, due in enumerate(claimed):
+        after = floors(due.band, due.next_at, due.job)
+        assert await hand.claim(after=after) == [(number, 0) for number in queue[place + 1 :]]
+    after = floors(2, NOW - 1, 10**9)  # the hour counts before the number
+    assert await hand.claim(after=after) == [(number, 0) for number in numbers]
+    assert await hand.claim(fresh=1, holding=numbers[:1], after=after) == [(numbers[1], 0)]
+
+
+@pytest.mark.req("G4", "A10")
+async def test_a_floor_holds_in_its_own_band(store: Store) -> None:
+    urgent = await hand_in(store, "urgent", priority=Priority.URGENT)
+    normal = await hand_in(store, "normal")
+    tried = await hand_in(store, "tried")
+    hand = await lane(store)
+    await hand.report(again(tried, at=NOW))
+    claimed = await store.claim(hand.destination.id, NOW, 10, 10, [])
+    everything = [(urgent, 0), (normal, 0), (tried, 1)]
+    assert [(due.job, due.attempts) for due in claimed] == everything
+    assert [due.band for due in claimed] == [0, 2, 3]
+    for place, due in enumerate(claimed):
+        after = floors(due.band, NOW, due.job)
+        assert await hand.claim(after=after) == everything[:place] + everything[place + 1 :]
+    assert await hand.claim(after=floors(5, NOW, 10**9)) == everything
 
 
 @pytest.mark.req("B2")

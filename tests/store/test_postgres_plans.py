@@ -127,7 +127,9 @@ async def test_the_claim_reads_no_row_but_those_it_gives(link: Any) -> None:
     [statement] = statements("claim")
     text = await plan(link, statement.text)
     assert text.count("Index Only Scan using deliveries_due") == 2, text
-    assert "next_at <=" in text.split("Index Cond:")[1].split("\n")[0]
+    condition = text.split("Index Cond:")[1].split("\n")[0]
+    assert "next_at <=" in condition
+    assert "ROW(next_at, job) >" in condition, "it begins at the floor"
 
 
 async def test_this_very_check_sees_a_walk(link: Any) -> None:

@@ -12,6 +12,7 @@ from postrich.store.port import Results, Store
 from tests.store.conftest import Place
 from tests.store.making import (
     BLUE,
+    CAPTURE,
     DAY,
     GREEN,
     NOW,
@@ -89,6 +90,46 @@ async def test_every_attempt_counts_once(store: Store) -> None:
     assert (where(job, RED).attempts, where(job, BLUE).attempts) == (4, 1)
     assert job.publish_attempts == 5
     assert [chapter.attempt for chapter in await store.story(number)] == [1, 2, 3]
+
+
+@pytest.mark.req("A7", "C9", "G4")
+async def test_results_that_are_told_twice_count_once(store: Store) -> None:
+    """The answer to a commit may be lost: then nobody knows, and all is told again."""
+    names = ("retried", "refused", "late", "ok", "skipped", "limited")
+    numbers = {name: await hand_in(store, name) for name in names}
+    hand = await lane(store)
+    others = [
+        again(numbers["retried"], 1),
+        again(numbers["retried"], 2),
+        ended(numbers["refused"], D.REFUSED, 1),
+        again(numbers["late"], 1),
+        late_ok(numbers["late"], 1),
+        ended(numbers["skipped"], D.SKIPPED, 0, burnt=False),
+        again(numbers["limited"], 0, code="rate-limited", burnt=False),
+    ]
+    results = Results(hand.fence, hand.destination.id, [numbers["ok"]], others)
+    await store.settle(results, NOW)
+    before = await snapshot(store)
+    assert await store.settle(results, NOW + SECOND) == []
+    assert await snapshot(store) == before
+    job = await look(store, numbers["retried"])
+    assert (where(job, RED).attempts, where(job, RED).state) == (2, D.WAITING)
+    assert [chapter.attempt for chapter in await store.story(job.id)] == [1, 2]
+    await hand.report(again(numbers["retried"], 3))
+    assert where(await look(store, numbers["retried"]), RED).attempts == 3
+
+
+@pytest.mark.req("A7", "B6")
+async def test_an_answer_after_a_retry_by_hand_still_counts(store: Store) -> None:
+    """Retried by hand while it was in flight: its attempts were forgotten, the answer is news."""
+    number = await hand_in(store, "hello", policy=CAPTURE)
+    hand = await lane(store)
+    for attempt in (1, 2):
+        await hand.report(again(number, attempt))
+    await store.retry(named(number), NOW)
+    await hand.report(ended(number, D.REFUSED, 3))
+    delivery = where(await look(store, number), RED)
+    assert (delivery.state, delivery.attempts) == (D.REFUSED, 1)
 
 
 @pytest.mark.req("B10")

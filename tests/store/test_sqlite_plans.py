@@ -90,7 +90,10 @@ def test_counting_needs_only_the_index_of_what_is_open(link: apsw.Connection, ve
 @pytest.mark.parametrize(
     ("verb", "index"),
     [
-        ("claim", "COVERING INDEX deliveries_due (destination=? AND band=? AND next_at<?)"),
+        (
+            "claim",
+            "deliveries_due (destination=? AND band=? AND next_at>? AND next_at<?)",
+        ),
         ("work", "COVERING INDEX deliveries_due (destination=? AND band=?)"),
         ("stage_due", "INDEX jobs_to_stage (stage_at<?)"),
         ("next_stage", "COVERING INDEX jobs_to_stage"),

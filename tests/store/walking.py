@@ -191,9 +191,9 @@ class Walk:
             return
         relay = self.random.choice(sorted(self.destinations))
         claimed = await self.store.claim(self.destinations[relay], self.now, 5, 5, [])
-        for job, attempts in claimed:
+        for job, attempts, *_ in claimed:
             assert attempts == self.ledger.attempts.get((job, relay), 0)
-        await self._settle(relay, [job for job, _ in claimed])
+        await self._settle(relay, [due.job for due in claimed])
 
     async def settle_late(self) -> None:
         """Answers for jobs that may have been given up, finished, deleted or archived."""

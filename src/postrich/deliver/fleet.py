@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from postrich.model.delivery import Destination, Parcel, Target
 from postrich.model.relay import RelayHealth
 from postrich.rules.dialling import Tier
 from postrich.rules.health import Breaker, may_dial, on_network_back
-from postrich.rules.spreading import limit_of, may_take, surplus
+from postrich.rules.spreading import Appetites, limit_of, may_take, surplus
 from postrich.rules.trust import refuse_third_party
 from postrich.store.port import Work, WorkerInfo
 
@@ -36,9 +36,11 @@ LANE = "relay:"
 
 
 class Spread(NamedTuple):
-    """How many lanes we may hold, and which are not for us: others hold them, or shall."""
+    """How many lanes we may hold, how many each holds, and which are not for us: others hold
+    them, or shall."""
 
     limit: int
+    held: Mapping[str, int]
     taken: frozenset[int]
 
 
@@ -57,6 +59,7 @@ class Fleet(Loop):
         self._known: dict[str, RelayHealth] | None = None
         self._breakers: dict[int, Breaker] = {}  # of relays in trouble that have no lane now
         self._free_since: dict[int, float] = {}  # lanes that nobody holds, while others work here
+        self._appetites = Appetites()
         self._granted: set[int] = set()  # strangers that may be dialled, and were not yet
         shared.network.on_back.append(self._on_network_back)
         shared.gate.on_free = self.wake_lanes
@@ -136,6 +139,8 @@ class Fleet(Loop):
             if lane is None:
                 if spread is None or self._may_take(work.destination.id, spread):
                     await self._open_unless_broken(work, now)
+                if spread is not None and work.destination.id in self.lanes:
+                    self._note_left_lying(spread)
                 continue
             if work.destination.trusted:
                 lane.trust()
@@ -159,10 +164,13 @@ class Fleet(Loop):
         free = wanted - taken - self.lanes.keys()
         self._free_since = {number: self._free_since.get(number, tick) for number in free}
         held = Counter(holders.values())
-        limit = limit_of(len(wanted | holders.keys() | self.lanes.keys()), held, shared.others)
-        for _ in range(surplus(len(self.lanes), limit, held, shared.others)):
+        hungry = self._appetites.hungry(held, shared.others, tick)
+        theirs = sum(held[other] for other in shared.others - hungry)
+        lanes = len(wanted | holders.keys() | self.lanes.keys()) - theirs
+        limit = limit_of(lanes, held, hungry)
+        for _ in range(surplus(len(self.lanes), limit, held, hungry)):
             taken.add(await self._give_up_one())
-        return Spread(limit, frozenset(taken))
+        return Spread(limit, held, frozenset(taken))
 
     def _may_take(self, number: int, spread: Spread) -> bool:
         if number in spread.taken:
@@ -174,6 +182,12 @@ class Fleet(Loop):
         if not taken:
             self._held_elsewhere.add(number)  # so that we look again
         return taken
+
+    def _note_left_lying(self, spread: Spread) -> None:
+        """We have taken a lane; where that is one too many, others did not want it."""
+        if len(self.lanes) > spread.limit:
+            tick, others = self._shared.clock.tick(), self._shared.others
+            self._appetites.left_lying(spread.limit, spread.held, others, tick)
 
     async def _give_up_one(self) -> int:
         """The lane that is needed least ends in an orderly way, and its lease is free."""

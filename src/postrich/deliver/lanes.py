@@ -65,7 +65,7 @@ class Lane(Loop):
         self._shared = shared
         self._results = ResultsWriter(shared, destination, fence, self._on_settled)
         self._tray = Tray(shared, destination.id)
-        self._links = Links(shared, destination, self._on_progress)
+        self._links = Links(shared, destination, self._on_progress, lambda: self._is_ours)
         self._customs = Customs(shared, destination)
         self.success: float | None = None
         self._news_at = 0
@@ -397,7 +397,7 @@ class Lane(Loop):
         is_stale = self._tray.is_stale
         if self._tray.waiting and not is_stale:
             self._pump()
-        if is_stale or self._tray.is_low:
+        if is_stale or self._tray.is_low or not self._is_ours:
             self.wake()
 
     def _take_outcomes(self, session: Session) -> None:

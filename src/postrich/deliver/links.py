@@ -29,11 +29,13 @@ class Links:
         shared: Shared,
         destination: Destination,
         on_progress: Callable[[Connection], None],
+        may_speak: Callable[[], bool],
     ) -> None:
         self._shared = shared
         self._url = destination.url
         self.trusted = destination.trusted
         self._on_progress = on_progress
+        self._may_speak = may_speak
         self._dialling: asyncio.Task[Connection] | None = None
         self._leaving = False
         self.open: dict[str | None, Connection] = {}
@@ -68,6 +70,7 @@ class Links:
                 authenticator,
                 settings.connect_timeout,
                 guard=settings.guard(trusted=self.trusted),
+                may_speak=self._may_speak,
             )
         )
         try:

@@ -1,8 +1,9 @@
 """A lane's tray: the deliveries that it holds in memory and has not settled yet.
 
 Promises: nothing is held twice; what is put back is simply still due, and the store need not be
-told; what changed hands while the store was being asked is not taken from its answer. What lies
-here for long is claimed anew, since other processes may have cancelled it.
+told; what changed hands while the store was being asked is not taken from its answer; nothing is
+thought to be all that is due unless all was looked at. What lies here for long is claimed anew,
+since other processes may have cancelled it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from postrich.deliver.shared import Shared
-from postrich.model.delivery import Flight, Parcel
+from postrich.model.delivery import NO_FLOORS, Claimed, Flight, Parcel
 from postrich.model.job import Priority
 from postrich.rules.budget import SMALL_BYTES, goes_metered, thrift_order
+from postrich.rules.floors import Marks
 from postrich.rules.pace import shares
 
 CLAIM = 512
@@ -28,6 +30,7 @@ class Tray:
         self._shared = shared
         self._destination = destination
         self._meanwhile: set[int] | None = None
+        self._marks = Marks()
         self.waiting: deque[Flight] = deque()
         self.unlinked: list[Flight] = []
         self.held: set[int] = set()
@@ -83,21 +86,34 @@ class Tray:
         shared = self._shared
         now = shared.clock.now()
         self.claimed_at = shared.clock.tick()
-        small = SMALL_BYTES if shared.metered else None
-        claimed = await shared.store.claim(
-            self._destination, now, fresh, retried, list(self.held), small
-        )
-        if len(claimed) >= min(fresh, retried):
+        claimed = await self._ask(now, fresh, retried)
+        answered_at = shared.clock.tick()
+        is_much = len(claimed) >= min(fresh, retried)
+        if is_much:
             self.more_due = True
         if not claimed:
             return []
-        parcels = await shared.parcels.get([job for job, _ in claimed], now)
+        parcels = await shared.parcels.get([due.job for due in claimed], now)
         meanwhile, taken_at = self._meanwhile or (), self.claimed_at
-        return [
-            Flight(parcels[job], attempts, taken_at)
-            for job, attempts in claimed
-            if job in parcels and job not in meanwhile
+        flights = [
+            Flight(parcels[due.job], due.attempts, taken_at)
+            for due in claimed
+            if due.job in parcels and due.job not in meanwhile
         ]
+        if is_much and len(flights) == len(claimed) and not shared.metered:
+            self._marks.rise(claimed, answered_at)
+        return flights
+
+    async def _ask(self, now: int, fresh: int, retried: int) -> list[Claimed]:
+        """What is due. Where that is little, it is all there is, whatever the floors were."""
+        place, store = self._destination, self._shared.store
+        small = SMALL_BYTES if self._shared.metered else None
+        floors = self._marks.begin(self.claimed_at)
+        claimed = await store.claim(place, now, fresh, retried, list(self.held), small, floors)
+        if len(claimed) < min(fresh, retried) and floors != NO_FLOORS:
+            self._marks.fall()
+            claimed = await store.claim(place, now, fresh, retried, list(self.held), small)
+        return claimed
 
     def _thrift(self, flight: Flight) -> tuple[bool, tuple[int, int]]:
         return (self._shared.metered and not goes_metered(flight), thrift_order(flight))
@@ -105,6 +121,7 @@ class Tray:
     def put_back(self, flights: Iterable[Flight]) -> None:
         """Not sent, so still due."""
         self.held.difference_update(flight.job for flight in flights)
+        self._marks.fall()
         self.more_due = True
 
     def put_back_all(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -116,6 +118,22 @@ class Flight:
         self.sent_at = 0.0
         self.auth_rounds = 0
         self.protected = False
+
+
+class Claimed(NamedTuple):
+    """A delivery that is due, and its place in the queue."""
+
+    job: int
+    attempts: int
+    band: int
+    next_at: int
+
+
+#: Where a claim begins in each band: after this (next_at, job).
+Floors = Sequence[tuple[int, int]]
+BANDS = 8
+#: Before everything.
+NO_FLOORS: Floors = ((-(2**62), 0),) * BANDS
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -12,7 +12,15 @@ from typing import Protocol
 
 import msgspec
 
-from postrich.model.delivery import Destination, Fence, Parcel, Settlement
+from postrich.model.delivery import (
+    NO_FLOORS,
+    Claimed,
+    Destination,
+    Fence,
+    Floors,
+    Parcel,
+    Settlement,
+)
 from postrich.model.event import Event
 from postrich.model.job import (
     Accepted,
@@ -164,8 +172,10 @@ class Store(Protocol):
         retried: int,
         holding: Sequence[int],
         small: int | None = None,
-    ) -> list[tuple[int, int]]:
-        """Due deliveries as (job, attempts), leaving out those in `holding`. Writes nothing."""
+        after: Floors = NO_FLOORS,
+    ) -> list[Claimed]:
+        """Due deliveries, leaving out those in `holding`, and in each band those that do not come
+        after its floor. Writes nothing."""
 
     async def parcels(self, jobs: Sequence[int]) -> list[Parcel]:
         """What lanes need of these jobs."""

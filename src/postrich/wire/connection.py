@@ -55,6 +55,7 @@ class Connection(picows.WSListener):
         session: Session,
         on_progress: Callable[[Connection], None],
         authenticator: Authenticator | None = None,
+        may_speak: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__()
         self.session = session
@@ -62,6 +63,7 @@ class Connection(picows.WSListener):
         self.is_open = False
         self._on_progress = on_progress
         self._authenticator = authenticator
+        self._may_speak = may_speak
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._burst = False
@@ -80,13 +82,15 @@ class Connection(picows.WSListener):
         authenticator: Authenticator | None = None,
         within: float = CONNECT_TIMEOUT,
         guard: DialPolicy | None = None,
+        may_speak: Callable[[], bool] = lambda: True,
     ) -> Connection:
         """Open the socket; raises whatever went wrong (`rules.replies.fault_of` reads it).
 
+        `may_speak`: while it says no, nothing is sent, whatever the session wants to say.
         `guard`: where strangers may send us, for a relay that one of them named. None: it is
         the owner's own, and may be anywhere.
         """
-        connection = cls(session, on_progress, authenticator)
+        connection = cls(session, on_progress, authenticator, may_speak)
         async with asyncio.timeout(within):
             transport, _ = await picows.ws_connect(
                 lambda: connection,
@@ -109,7 +113,7 @@ class Connection(picows.WSListener):
     def flush(self) -> None:
         """Send what the session wants to say, sign what it wants signed, watch its clock."""
         session = self.session
-        if session.outgoing and self.is_open:
+        if session.outgoing and self.is_open and self._may_speak():
             if is_burst(session.outgoing):
                 self._transport.underlying_transport.write(pack(session.outgoing))
             else:

@@ -21,6 +21,7 @@ from postrich.doors.cli.outset import FAILED, PUBLISHED, QUEUED, misuse
 from postrich.doors.cli.persons import Person, default_account, known_person, short_npub
 from postrich.doors.cli.roster import all_signers
 from postrich.doors.cli.showing import aside, console, doing, say, write_json
+from postrich.doors.cli.standing import who_goes_on
 from postrich.doors.cli.waiting import Vigil, following
 from postrich.doors.cli.words import count, plain, relay_name
 from postrich.errors import BadSetting, CallerError
@@ -177,10 +178,11 @@ async def backfill(home: Home, wish: Wish, as_json: bool) -> int:
             if wish.wait:
                 await _wait(outbox, vigil, copying.relay, tally, progress)
         outcome = await _outcome(outbox, copying.relay, tally, began)
+        who = await who_goes_on(outbox)
     if as_json:
         write_json(_document(person, copying, tally, outcome))
     else:
-        _report(person, copying, tally, outcome)
+        _report(person, copying, tally, outcome, who)
     if tally.troubles or outcome.waiting:
         return QUEUED
     return FAILED if outcome.refused or tally.refused else PUBLISHED
@@ -290,14 +292,14 @@ def _document(person: Person, copying: Copying, tally: Tally, outcome: Outcome) 
     }
 
 
-def _report(person: Person, copying: Copying, tally: Tally, outcome: Outcome) -> None:
+def _report(person: Person, copying: Copying, tally: Tally, outcome: Outcome, who: str) -> None:
     name = relay_name(copying.relay)
     went_on = " (went on where it was)" if tally.resumed else ""
     say(f"Found {count(tally.found, 'event')} of {person.called}{went_on}.")
     if tally.found:
         say(f"  {outcome.new:,} new at {name}, {outcome.known:,} there already", "green")
     if outcome.waiting:
-        say(f"  {outcome.waiting:,} queued: `postrich serve` goes on delivering", "yellow")
+        say(f"  {outcome.waiting:,} queued: {who} goes on delivering", "yellow")
     if outcome.others:
         say(f"  {outcome.others:,} not sent: a newer version is known, or it was cancelled", "dim")
     for reason, number in (outcome.refused + tally.refused).most_common():

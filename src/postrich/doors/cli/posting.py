@@ -26,7 +26,7 @@ from postrich.doors.cli.outset import QUEUED, misuse, run
 from postrich.doors.cli.reasons import look_around
 from postrich.doors.cli.roster import Roster, all_signers, known_accounts
 from postrich.doors.cli.showing import aside, doing, job_document, say, write_json
-from postrich.doors.cli.standing import is_worked_on
+from postrich.doors.cli.standing import is_worked_on, who_goes_on
 from postrich.doors.cli.waiting import Vigil, exit_code, following
 from postrich.doors.cli.waits import Around, What, waits_for_what
 from postrich.doors.cli.words import count, plain, reached, relay_name
@@ -37,6 +37,8 @@ from postrich.outbox import Handle, Outbox
 from postrich.rules.trust import normalise_url
 from postrich.sign.signer import Signer
 
+#: What must happen before a relay is spoken to.
+BEFORE_RELAYS = (What.SIGNER, What.PERSON, What.JOB)
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 
 
@@ -210,6 +212,9 @@ async def _follow(
         write_json(_document(handle, job, around))
     else:
         _report(handle, job, around, vigil.unreachable)
+        if _is_left(job, around):
+            who = await who_goes_on(outbox)
+            say(f"  {who} goes on with it; `postrich why {job.id}` tells more.")
     return exit_code([job.state])
 
 
@@ -240,12 +245,16 @@ def _report(handle: Handle, job: Job, around: Around, unreachable: dict[str, str
         say(f"… queued as job {job.id}: {reached(job)} so far{known}", "yellow")
     say(f"  {note_of(job.event_id)}")
     wait = waits_for_what(job, around)
-    if wait is not None and wait.what in (What.SIGNER, What.PERSON, What.JOB):
+    if wait is not None and wait.what in BEFORE_RELAYS:
         say(f"  {wait.text}")
         return
     for delivery in job.deliveries:
         said = delivery.detail or unreachable.get(delivery.relay, "")
         if delivery.state is not DeliveryState.DELIVERED and said:
             say(f"  {relay_name(delivery.relay)}: {plain(said)}")
-    if not job.is_finished:
-        say(f"  `postrich serve` goes on with it; `postrich why {job.id}` tells more.")
+
+
+def _is_left(job: Job, around: Around) -> bool:
+    """Whether relays are still to be reached, which others do when this process has ended."""
+    wait = waits_for_what(job, around)
+    return not job.is_finished and (wait is None or wait.what not in BEFORE_RELAYS)

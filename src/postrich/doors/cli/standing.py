@@ -132,3 +132,10 @@ async def is_worked_on(outbox: Outbox, *, by_others: bool = False) -> bool:
     return any(
         worker.alive and not (by_others and worker.is_self) for worker in await outbox.workers()
     )
+
+
+async def who_goes_on(outbox: Outbox) -> str:
+    """The command that delivers what this process leaves: the one that runs, if any does."""
+    roles = {w.role for w in await outbox.workers() if w.alive and not w.is_self}
+    only_workers = "worker" in roles and "serve" not in roles
+    return "`postrich worker`" if only_workers else "`postrich serve`"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from postrich.model.delivery import Fence, Parcel
+from postrich.model.delivery import NO_FLOORS, Claimed, Fence, Floors, Parcel
 from postrich.model.event import Event
 from postrich.model.job import (
     Chapter,
@@ -170,17 +170,11 @@ class PostgresStore:
         retried: int,
         holding: Sequence[int],
         small: int | None = None,
-    ) -> list[tuple[int, int]]:
-        values = {"fresh": fresh, "retried": retried, "holding": holding}
+        after: Floors = NO_FLOORS,
+    ) -> list[Claimed]:
+        limits = {"fresh": fresh, "retried": retried, "holding": holding, "small": small}
         return await self._read(
-            lambda db: db.read(
-                list[tuple[int, int]],
-                "claim",
-                destination=destination,
-                now=now,
-                small=small,
-                **values,
-            )
+            lambda db: reading.claim(db, after, destination=destination, now=now, **limits)
         )
 
     async def parcels(self, jobs: Sequence[int]) -> list[Parcel]:

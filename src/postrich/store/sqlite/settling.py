@@ -51,9 +51,7 @@ def _write(database: Database, results: Results, now: int) -> set[int]:
 def _write_others(
     database: Database, others: Sequence[Settlement], destination: int, now: int
 ) -> None:
+    kept = database.read(set[int], "settle_kept", rows=others, destination=destination)
+    others = [other for other in others if other.job in kept]
     database.run("settle_others", rows=others, destination=destination, now=now)
-    if database.changes() < len(others):  # deleted meanwhile: no job, no story
-        jobs = [other.job for other in others]
-        kept = database.read(set[int], "settle_kept", jobs=jobs, destination=destination)
-        others = [other for other in others if other.job in kept]
     database.run("settle_story", rows=others, destination=destination, now=now)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from postrich.model.delivery import (
+    Claimed,
     Delivery,
     DeliveryState,
     Destination,
+    Floors,
     Parcel,
     Target,
     event_frame,
@@ -161,6 +164,12 @@ def work(database: Database) -> list[Work]:
             database.read(list[_WorkRow], "work")
         )
     ]
+
+
+def claim(database: Database, after: Floors, **values: Any) -> list[Claimed]:
+    """Due deliveries of one destination that come after the floors of their bands."""
+    hours, jobs = [hour for hour, _ in after], [job for _, job in after]
+    return database.read(list[Claimed], "claim", hours=hours, jobs=jobs, **values)
 
 
 def parcels(database: Database, jobs: Sequence[int]) -> list[Parcel]:
