@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.alarm import measure_alarm
 from bench.claims import measure_claims
 from bench.corpus import corpus
 from bench.figures import Figure, keep, show
+from bench.http import measure_http
 from bench.partners import CACHE, nostr_sdk, nostr_sdk_pow, nostr_tools, null_relays, ours
 from bench.postgres import postgres
 from bench.selection import selection
@@ -192,6 +194,16 @@ def claims() -> list[Figure]:
     return measure_claims()
 
 
+def alarm() -> list[Figure]:
+    """A million posts ahead: how late those are that are due."""
+    return measure_alarm()
+
+
+def http() -> list[Figure]:
+    """The scheduling service, one post a request and many."""
+    return measure_http()
+
+
 def help_speed() -> list[Figure]:
     """`postrich --help`, from start to end."""
     program = str(Path(sys.executable).with_name("postrich"))
@@ -214,7 +226,7 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     bench.__name__: bench
     for bench in (
         *(fanout, planned, accept, backlog, dead_relay, mining, mining_beside, selection),
-        *(postgres, claims, workers, help_speed),
+        *(postgres, claims, workers, http, alarm, help_speed),
     )
 }
 

@@ -53,11 +53,11 @@ class Author:
         self._key = PrivateKey(hashlib.sha256(f"postrich bench {seed} {number}".encode()).digest())
         self.pubkey = self._key.public_key.format()[1:].hex()
 
-    def sign(self, created_at: int, tags: list[list[str]], content: str) -> Event:
-        body = [0, self.pubkey, created_at, 1, tags, content]
+    def sign(self, created_at: int, tags: list[list[str]], content: str, kind: int = 1) -> Event:
+        body = [0, self.pubkey, created_at, kind, tags, content]
         digest = hashlib.sha256(msgspec.json.encode(body)).digest()
         sig = self._key.sign_schnorr(digest, NO_AUX).hex()
-        return Event(digest.hex(), self.pubkey, created_at, 1, tags, content, sig)
+        return Event(digest.hex(), self.pubkey, created_at, kind, tags, content, sig)
 
 
 def make_content(chance: random.Random) -> str:

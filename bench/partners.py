@@ -20,7 +20,8 @@ CACHE = HERE / ".cache"
 def null_relays(count: int = 3, delay_ms: float = 0.0) -> Iterator[list[str]]:
     """Relays that say OK to everything, in one process of their own."""
     script = str(HERE / "null_relay.py")
-    command = [sys.executable, script, "--ports", str(count), "--delay-ms", str(delay_ms)]
+    # -P: our own http.py must not stand in the way of Python's.
+    command = [sys.executable, "-P", script, "--ports", str(count), "--delay-ms", str(delay_ms)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -14,6 +14,7 @@ from postrich import config as settings_module
 #: No test asks the network's well-known relays for anything, nor does a process that it starts.
 settings_module.INDEXERS = ()
 os.environ["POSTRICH_INDEXERS"] = ""
+os.environ["POSTRICH_LISTEN"] = "127.0.0.1:0"  # several serve at once
 
 REQUIREMENTS = Path(__file__).parent.parent / "docs" / "requirements.md"
 _ROW = re.compile(r"^\| ([A-Z]\d+) \|", re.MULTILINE)

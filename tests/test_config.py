@@ -104,6 +104,7 @@ def test_what_cannot_work_is_refused_by_its_name(
         "idle",
         "max_event_bytes",
         "history_days",
+        "series_lead",
         "bytes_per_minute",
     ],
 )

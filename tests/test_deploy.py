@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from postrich.config import read_settings
 from tests.doors.test_errors import COMMANDS, DEEDS
+from tests.test_docs import figures
 
 pytestmark = pytest.mark.req("G4")
 
@@ -60,7 +62,8 @@ def test_everything_that_services_name_is_there(compose: dict[str, Any]) -> None
     for service in services.values():
         assert set(service.get("depends_on", {})) <= set(services)
         for volume in service.get("volumes", []):
-            assert volume.split(":")[0] in compose["volumes"]
+            source = volume.split(":")[0]
+            assert (DEPLOY / source).is_file() if "/" in source else source in compose["volumes"]
         if "build" in service:
             context = (DEPLOY / service["build"]["context"]).resolve()
             assert (context / service["build"]["dockerfile"]).is_file()
@@ -69,9 +72,22 @@ def test_everything_that_services_name_is_there(compose: dict[str, Any]) -> None
 def test_no_password_is_written_down(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         for name, value in service["environment"].items():
-            if "PASS" in name:
+            if "PASS" in name or "SECRET" in name:
                 assert value.startswith("${")
         assert "@postgres/" in service["environment"].get("POSTRICH_STORE", "@postgres/")
+
+
+@pytest.mark.req("F8")
+def test_the_service_is_asked_whether_it_works_where_it_listens(compose: dict[str, Any]) -> None:
+    settings = read_settings(DEPLOY / "postrich.toml", {})
+    assert settings.http.is_hosted
+    serve = compose["services"]["serve"]
+    assert f"http://127.0.0.1:{settings.http.port}/health" in serve["healthcheck"]["test"][-1]
+    [port] = serve["ports"]
+    assert port.startswith("127.0.0.1:")  # for the proxy on this machine, not for the world
+    assert port.endswith(f":{settings.http.port}")
+    mounted = [volume.split(":") for volume in serve["volumes"]]
+    assert ["./postrich.toml", "/var/lib/postrich/postrich.toml"] in [v[:2] for v in mounted]
 
 
 def test_the_image_copies_what_there_is() -> None:
@@ -140,21 +156,50 @@ def test_systemd_understands_a_unit(path: Path, tmp_path: Path) -> None:
 # -- Grafana -------------------------------------------------------------------------------------
 
 
-def test_every_panel_asks_for_a_figure_that_the_readme_names() -> None:
+def questions() -> list[str]:
+    """All that the dashboard asks Prometheus."""
     board = json.loads((DEPLOY / "grafana" / "postrich.json").read_text())
-    readme = (DEPLOY / "README.md").read_text()
-    assert len(board["panels"]) >= 6
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
-    asked: set[str] = set()
     for panel in board["panels"]:
         assert panel["title"]
         assert panel["targets"]
-        for target in panel["targets"]:
-            names = set(re.findall(r"postrich_\w+", target["expr"]))
-            assert names
-            assert target["expr"].count("(") == target["expr"].count(")")
-            asked |= {name.removesuffix("_bucket") for name in names}
-    assert {name for name in asked if name not in readme} == set()
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    return asked + [variable["query"] for variable in board["templating"]["list"][1:]]
+
+
+def names_in(text: str) -> set[str]:
+    found = re.findall(r"postrich_\w+", text)
+    return {re.sub("_(bucket|count|sum)$", "", name) for name in found}
+
+
+@pytest.mark.req("F8")
+def test_the_dashboard_asks_only_for_figures_that_there_are() -> None:
+    asked = questions()
+    for question in asked:
+        assert names_in(question)
+        assert question.count("(") == question.count(")")
+        assert question.count("{") == question.count("}")
+    assert names_in(" ".join(asked)) <= figures()
+
+
+@pytest.mark.req("F8")
+def test_the_dashboard_shows_what_is_to_be_watched() -> None:
+    asked = " ".join(questions())
+    for figure in (
+        "increase(postrich_scheduled_total",
+        'postrich_ended_total{job=~"$job",state="published"}',
+        'postrich_ended_total{job=~"$job",state="failed"}',
+        'postrich_deliveries_total{job=~"$job",outcome="retry"}',
+        "postrich_alarm_lateness_seconds_bucket",
+    ):
+        assert figure in asked
+
+
+def test_what_is_one_for_all_processes_is_not_added_up() -> None:
+    """Every process tells the whole store's figures: the sum would count them twice."""
+    for question in questions():
+        for name in ("jobs", "oldest_waiting_seconds", "workers", "waiting", "relay_breaker_open"):
+            assert not re.search(rf"sum[^()]*(\([^()]*\))? ?\(postrich_{name}\b", question)
 
 
 def test_the_readme_names_files_that_are_there() -> None:

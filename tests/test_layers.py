@@ -13,7 +13,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 #: From the top down; a part imports from its own layer and from those below it.
 LAYERS = (
     {"doors", "__main__"},
-    {"__init__", "outbox", "accept", "waiting"},
+    {"__init__", "outbox", "accept", "hooks", "schedule", "series", "slots", "waiting"},
     {"sign", "route", "deliver", "read"},
     {"wire", "store", "observe"},
     {"config", "clock"},

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from postrich.errors import PostrichError
     from postrich.model.event import Draft, Event, make_draft, parse_event
     from postrich.model.job import Job, JobFilter, JobState, Priority, QueueStatus, RetryPolicy
+    from postrich.model.series import Missed, Occurrence, Series, Template, Terms
     from postrich.outbox import Handle, Outbox
     from postrich.sign.secret import SecretSigner, parse_secret
 
@@ -21,6 +22,8 @@ __all__ = [
     "Job",
     "JobFilter",
     "JobState",
+    "Missed",
+    "Occurrence",
     "Options",
     "Outbox",
     "PostrichError",
@@ -29,7 +32,10 @@ __all__ = [
     "QueueStatus",
     "RetryPolicy",
     "SecretSigner",
+    "Series",
     "Settings",
+    "Template",
+    "Terms",
     "make_draft",
     "parse_event",
     "parse_secret",
@@ -43,6 +49,7 @@ _HOMES = {
     "errors": ("PostrichError",),
     "model.event": ("Draft", "Event", "make_draft", "parse_event"),
     "model.job": ("Job", "JobFilter", "JobState", "Priority", "QueueStatus", "RetryPolicy"),
+    "model.series": ("Missed", "Occurrence", "Series", "Template", "Terms"),
     "outbox": ("Handle", "Outbox"),
     "sign.secret": ("SecretSigner", "parse_secret"),
 }

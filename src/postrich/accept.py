@@ -91,10 +91,50 @@ class Intake:
         if options.key is not None and len(items) > 1:
             raise BadSetting("an idempotency key names one event, not several")
         terms = self._terms(options)
-        contents = [await self._read(item) for item in items]
-        events = [content for content in contents if isinstance(content, Event)]
-        genuine = dict(zip(map(id, events), await self._verifier.check(events), strict=True))
+        contents = [await self._read(item, options.at) for item in items]
+        genuine = await self._genuine(contents)
         return [self._judge(content, genuine, terms) for content in contents]
+
+    async def admit_each(
+        self, wishes: Sequence[tuple[Publishable, Options]]
+    ) -> list[NewJob | CallerError]:
+        """The same where each item has options of its own; what they share is worked out once."""
+        contents = [await self._read(item, options.at) for item, options in wishes]
+        genuine = await self._genuine(contents)
+        shared: dict[Options, NewJob | CallerError] = {}
+        found: list[NewJob | CallerError] = []
+        for content, (_, options) in zip(contents, wishes, strict=True):
+            terms = self._shared_terms(options, shared)
+            if not isinstance(terms, CallerError):
+                terms = self._judge(content, genuine, terms)
+            found.append(terms)
+        return found
+
+    def _shared_terms(
+        self, options: Options, shared: dict[Options, NewJob | CallerError]
+    ) -> NewJob | CallerError:
+        """Terms by all that is not the hour; then the hour."""
+        timeless = msgspec.structs.replace(options, at=None)
+        terms = shared.get(timeless)
+        if terms is None:
+            try:
+                terms = self._terms(timeless)
+            except CallerError as refusal:
+                terms = refusal
+            shared[timeless] = terms
+        if options.at is None or isinstance(terms, CallerError):
+            return terms
+        expires_at = max(options.at, self._clock.now()) + round(terms.policy.lifetime * 1000)
+        return msgspec.structs.replace(terms, due_at=options.at, expires_at=expires_at)
+
+    async def _genuine(self, contents: Sequence[Draft | Event | CallerError]) -> dict[int, bool]:
+        """Which of the events bear their author's signature, by `id()`."""
+        events = [content for content in contents if isinstance(content, Event)]
+        return dict(zip(map(id, events), await self._verifier.check(events), strict=True))
+
+    async def is_genuine(self, event: Event) -> bool:
+        """Whether an event bears its author's signature."""
+        return (await self._verifier.check([event]))[0]
 
     async def content(self, item: Publishable) -> Draft | Event:
         """What an item describes, complete; raises what is wrong with it."""
@@ -146,17 +186,18 @@ class Intake:
             goal_inbox=options.goal_inbox,
         )
 
-    async def _read(self, item: Publishable) -> Draft | Event | CallerError:
+    async def _read(self, item: Publishable, at: int | None = None) -> Draft | Event | CallerError:
+        """What an item describes; `at`: a draft that names no time of its own is of that hour."""
         try:
             if isinstance(item, Event):
                 return parse_event(item.raw, self._settings.max_event_bytes)
             if isinstance(item, bytes | str):
-                return await self._read_json(item)
-            return await self._draft_or_event(item)
+                return await self._read_json(item, at)
+            return await self._draft_or_event(item, at)
         except CallerError as refusal:
             return refusal
 
-    async def _read_json(self, text: bytes | str) -> Draft | Event:
+    async def _read_json(self, text: bytes | str, at: int | None) -> Draft | Event:
         limit = self._settings.max_event_bytes
         try:
             return parse_event(text, limit)
@@ -164,9 +205,11 @@ class Intake:
             fields = _fields_of(text) if len(text) <= limit else None
             if fields is None or "sig" in fields:
                 raise
-        return await self._draft_or_event(fields)
+        return await self._draft_or_event(fields, at)
 
-    async def _draft_or_event(self, item: Draft | Mapping[str, Any]) -> Draft | Event:
+    async def _draft_or_event(
+        self, item: Draft | Mapping[str, Any], at: int | None
+    ) -> Draft | Event:
         if isinstance(item, Draft):
             draft = make_draft(item.pubkey, item.created_at, item.kind, item.tags, item.content)
         elif not isinstance(item, Mapping):
@@ -174,11 +217,11 @@ class Intake:
         elif "sig" in item:
             return parse_event(_to_json(item), self._settings.max_event_bytes)
         else:
-            draft = await self._draft(item)
+            draft = await self._draft(item, at)
         check_draft_size(draft, self._settings.max_event_bytes)
         return draft
 
-    async def _draft(self, item: Mapping[str, Any]) -> Draft:
+    async def _draft(self, item: Mapping[str, Any], at: int | None) -> Draft:
         unknown = set(item) - _DRAFT_FIELDS - {"id"}
         if unknown:
             name = min(map(str, unknown))
@@ -192,7 +235,7 @@ class Intake:
             raise InvalidEvent("tags must be arrays of strings")
         created_at = item.get("created_at")
         if created_at is None:
-            created_at = await self._new_time(kind, pubkey, tags)
+            created_at = await self._new_time(kind, pubkey, tags, at)
         draft = make_draft(pubkey, created_at, kind, tags, item.get("content", ""))
         if item.get("id") not in (None, "", draft.id):
             raise InvalidEvent("id does not match the draft's content")
@@ -204,9 +247,10 @@ class Intake:
             raise InvalidEvent("the draft names no pubkey, and there is no signer to take it from")
         return signer.pubkey
 
-    async def _new_time(self, kind: Any, pubkey: str, tags: Any) -> int:
-        """Now; for a new version of a replaceable event, always later than the last one (A11)."""
-        now = self._clock.now() // 1000
+    async def _new_time(self, kind: Any, pubkey: str, tags: Any, at: int | None) -> int:
+        """Now, or its hour; for a new version of a replaceable event, always later than the last
+        one (A11)."""
+        now = max(self._clock.now(), at or 0) // 1000
         draft = make_draft(pubkey, now, kind, tags)
         address = address_of(draft.kind, pubkey, draft.tags)
         if address is None:

@@ -6,7 +6,9 @@ secret that may be here is a password in `store`; no message repeats it.
 
 from __future__ import annotations
 
+import ipaddress
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +17,10 @@ from typing import Literal
 import msgspec
 
 from postrich.errors import BadSetting
-from postrich.model.job import RetryPolicy
+from postrich.model.event import is_hex_name
+from postrich.model.job import Priority, RetryPolicy
 from postrich.rules.backoff import PRESETS, check_policy
+from postrich.rules.hooks import HookPolicy, check_hook_policy
 from postrich.rules.routing import Budgets
 from postrich.rules.trust import DialPolicy, normalise_url
 
@@ -29,6 +33,102 @@ INDEXERS: tuple[str, ...] = (
     "wss://user.kindpag.es/",
     "wss://indexer.coracle.social/",
 )
+
+
+class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What callers of the HTTP service are granted (F4): how many posts may wait for their hour,
+    how many requests a second (`burst` at once), and how urgent their posts are."""
+
+    name: str = ""
+    pubkeys: tuple[str, ...] = ()
+    pending: int = 100
+    rate: float = 10.0
+    burst: int = 100
+    priority: Priority = Priority.NORMAL
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The HTTP service. Without `public_url` it is personal: on loopback only, for who has the
+    token, or signs as one of its accounts. With it, it is hosted: for anybody who signs requests
+    (NIP-98), behind a proxy."""
+
+    listen: str = "127.0.0.1:7678"
+    public_url: str = ""
+    admins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    cors: tuple[str, ...] = ()
+    pending: int = 100
+    rate: float = 10.0
+    burst: int = 100
+    address_rate: float = 50.0
+    address_burst: int = 500
+    max_body: int = 16 * 1_048_576
+    tiers: dict[str, Tier] = {}
+
+    @property
+    def is_hosted(self) -> bool:
+        return bool(self.public_url)
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.listen.rpartition(":")[2])
+
+    @property
+    def everybody(self) -> Tier:
+        """What callers are granted who have no tier of their own."""
+        return Tier(pending=self.pending, rate=self.rate, burst=self.burst)
+
+    def tier_of(self, pubkey: str) -> Tier:
+        for name, tier in self.tiers.items():
+            if pubkey in tier.pubkeys:
+                return msgspec.structs.replace(tier, name=name)
+        return self.everybody
+
+
+def check_http(http: HttpSettings) -> HttpSettings:
+    """The HTTP settings, or `BadSetting`."""
+    if not http.host or not http.listen.rpartition(":")[2].isdigit() or http.port > 65_535:
+        raise BadSetting("http.listen must be an address and a port, like 127.0.0.1:7678")
+    if not http.is_hosted and not _is_loopback(http.host):
+        raise BadSetting(
+            "http.listen is not a loopback address: set http.public_url (and TLS by a proxy) to"
+            " serve others"
+        )
+    if http.is_hosted and not _ORIGIN.fullmatch(http.public_url):
+        raise BadSetting("http.public_url must be like https://posts.example.com, without a path")
+    for origin in http.cors:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise BadSetting(f"http.cors: {origin!r} is not an origin like https://app.example")
+    _check_callers(http)
+    return http
+
+
+_ORIGIN = re.compile(r"https?://[^/?#@\s]+")
+
+
+def _check_callers(http: HttpSettings) -> None:
+    for pubkey in (*http.admins, *(key for tier in http.tiers.values() for key in tier.pubkeys)):
+        if not is_hex_name(pubkey):
+            raise BadSetting(f"http: {pubkey!r} is not a pubkey of 64 hex digits")
+    for tier in (http.everybody, *http.tiers.values()):
+        if tier.pending < 1 or not 0 < tier.rate < math.inf or tier.burst < 1:
+            raise BadSetting("http: pending, rate and burst must be more than 0")
+    for address in http.trusted_proxies:
+        try:
+            ipaddress.ip_network(address)
+        except ValueError:
+            raise BadSetting(f"http.trusted_proxies: {address!r} is no address") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,10 +161,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     max_event_bytes: int = 1_048_576
     poll: float = 0.25
     sync: float = 300.0
+    sweep: float = 21_600.0
     lease: float = 15.0
     idle: float = 60.0
+    series_lead: float = 3600.0
     archive_after: float = 60.0
     history_days: float = 90.0
+    http: HttpSettings = HttpSettings()
+    hooks: HookPolicy = HookPolicy()
 
     def guard(self, *, trusted: bool) -> DialPolicy | None:
         """By which policy a relay is dialled; None: it may be anywhere (C11)."""
@@ -88,8 +192,10 @@ _POSITIVE = (
     "lanes",
     "poll",
     "sync",
+    "sweep",
     "lease",
     "idle",
+    "series_lead",
     "max_event_bytes",
     "history_days",
 )
@@ -107,6 +213,8 @@ def check_settings(settings: Settings) -> Settings:
     for policy in settings.policies.values():
         check_policy(policy)
     settings.policy_named(settings.policy)
+    check_http(settings.http)
+    check_hook_policy(settings.hooks)
     relays = _clean(settings.relays)
     indexers = _clean(INDEXERS if settings.indexers is None else settings.indexers)
     for field in msgspec.structs.fields(Budgets):
@@ -127,6 +235,10 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
         table["relays"] = relays
     if store := environment.get("POSTRICH_STORE"):
         table["store"] = store
+    if listen := environment.get("POSTRICH_LISTEN"):
+        http = table.setdefault("http", {})
+        if isinstance(http, dict):
+            http["listen"] = listen
     if "POSTRICH_INDEXERS" in environment:
         table["indexers"] = environment["POSTRICH_INDEXERS"].split()
     try:

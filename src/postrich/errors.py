@@ -27,12 +27,72 @@ class UnknownJob(CallerError):
     """No job has that number, event id or prefix."""
 
 
+class UnknownHook(CallerError):
+    """No hook has that id, or none of its messages has."""
+
+
+class UnknownSeries(CallerError):
+    """No series has that name, or it does not happen then."""
+
+
 class IllegalMove(CallerError):
-    """The job's state does not allow this action."""
+    """The job's or series' state does not allow this action."""
+
+
+class Conflict(CallerError):
+    """What was asked for contradicts what is kept already; the text says what that is."""
+
+
+class ChangedMeanwhile(IllegalMove):
+    """Somebody else changed it between our look and our act: look again, then act."""
+
+
+class SlotTaken(Conflict):
+    """Another post of the author is due at that very time."""
+
+
+class UnknownGrid(CallerError):
+    """The author has no weekly grid of that name."""
+
+
+class TooLate(IllegalMove):
+    """The job is on its way already: what was asked for cannot be promised any more."""
+
+
+class QuotaExceeded(CallerError):
+    """So many may wait at once, and so many do. `retry_after`: seconds until one less does."""
+
+    def __init__(self, text: str, retry_after: int) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class TooOften(CallerError):
+    """Too many requests. `retry_after`: seconds until the next one is taken."""
+
+    def __init__(self, text: str, retry_after: float) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class Forbidden(CallerError):
+    """Who asks is known, and may not do this."""
 
 
 class BadSetting(CallerError):
     """A setting has a value that cannot work; the text names it."""
+
+
+class InvalidTime(CallerError):
+    """A time, time zone or weekly grid cannot be understood, or lies in the past."""
+
+
+class InvalidRecurrence(CallerError):
+    """A recurrence cannot be understood, or would never happen."""
+
+
+class NotAuthorised(CallerError):
+    """A request does not show who makes it (NIP-98); the text says what is wrong."""
 
 
 class StoreError(PostrichError):

@@ -23,14 +23,18 @@ import msgspec
 from postrich.accept import Intake, Options, Publishable, parcel_of
 from postrich.clock import Clock, SystemClock
 from postrich.config import Settings, check_settings
+from postrich.deliver.calendar import Calendar
 from postrich.deliver.crew import crew
 from postrich.deliver.fleet import Fleet, this_worker
+from postrich.deliver.hooks import Messenger
 from postrich.deliver.lanes import Lane
 from postrich.deliver.lifeline import Lifeline, StatusTeller
+from postrich.deliver.loop import Loop
 from postrich.deliver.shared import Shared
 from postrich.deliver.signing import SigningDesk
 from postrich.deliver.stager import Stager
 from postrich.errors import BadSetting, CallerError, UnknownJob
+from postrich.hooks import HookDesk
 from postrich.model.delivery import Parcel, Target
 from postrich.model.event import Draft, Event
 from postrich.model.job import (
@@ -47,6 +51,7 @@ from postrich.model.job import (
 )
 from postrich.model.relay import RelayHealth
 from postrich.model.worker import Worker
+from postrich.observe.metrics import Measured
 from postrich.observe.notices import (
     JobAccepted,
     JobChanged,
@@ -64,11 +69,15 @@ from postrich.rules.limits import required_pow
 from postrich.rules.relay_lists import KINDS, Lookup
 from postrich.rules.routing import Plan, with_pow_relay
 from postrich.rules.trust import DialPolicy
+from postrich.schedule import ScheduleDesk
+from postrich.series import SeriesDesk
 from postrich.sign.browser import BrowserSession, BrowserSigner
 from postrich.sign.chooser import Means
+from postrich.sign.hook_master import HookMaster
 from postrich.sign.mine import MiningProgress, mine
 from postrich.sign.signer import Signer, Signers
 from postrich.store import open_store
+from postrich.store.places import Place
 from postrich.store.port import Admission, Backlog, Store
 from postrich.waiting import WaitingRoom, read_job
 from postrich.wire.relay_info import fetch_infos
@@ -77,6 +86,8 @@ logging.getLogger("postrich").addHandler(logging.NullHandler())
 
 CHUNK = 256
 CHUNKS_AT_ONCE = 8
+#: Seconds: the lifeline passes at least every second.
+HANGS = 30.0
 
 
 class Handle:
@@ -117,7 +128,14 @@ class Handle:
 class Outbox:
     """A durable outbox: one store, one engine. Open it with `async with Outbox.open(…)`."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock, role: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        role: str,
+        home: Path | None = None,
+    ) -> None:
         self.settings = settings
         self.notices = Notices()
         self._store = store
@@ -132,6 +150,7 @@ class Outbox:
             owner=uuid.uuid4().hex,
             on_changes=self._on_changes,
         )
+        self.meters = self._shared.meters
         self._waiting = WaitingRoom(store, self._shared.owner, settings.poll)
         self._lists = RelayLists(store, settings, clock, self._shared.dialling)
         self.router = Router(settings, self._lists, store, self._signers, clock)
@@ -152,8 +171,22 @@ class Outbox:
         self._signers.on_challenge = lambda who, url: self.notices.publish(SignerAsks(who, url))
         self._shared.network.on_back.append(self._signers.nudge)
         self._lifeline = Lifeline(self._shared, self._fleet, role)
+        self.series = SeriesDesk(
+            store, clock, self._intake, self._on_accepted, self._changed_by_hand
+        )
+        self._calendar = Calendar(self._shared, self.series.make_job, self._on_accepted)
         self._status = StatusTeller(self._shared)
+        master = HookMaster(home)
+        self._messenger = Messenger(self._shared, master)
+        self.hooks = HookDesk(store, settings, clock, master, self._messenger)
         self._role = role
+        self._loops: tuple[Loop, ...] = (
+            *(self._lifeline, self._messenger),
+            *(self._fleet, self._stager, self._desk, self._calendar),
+        )
+        self.schedule = ScheduleDesk(
+            store, clock, self._intake, self._on_accepted, self._changed_by_hand
+        )
 
     @classmethod
     @asynccontextmanager
@@ -167,17 +200,19 @@ class Outbox:
         clock: Clock | None = None,
         deliver: bool = True,
         role: str = "library",
+        home: Path | None = None,
     ) -> AsyncIterator[Outbox]:
         """Open or make the outbox at `path`; `deliver=False` only looks and hands in.
 
-        `path` is that of a SQLite file, or a `postgresql://…` address.
+        `path` is that of a SQLite file, or a `postgresql://…` address. `home`: the folder with the
+        secret of its hooks, where that is not the file's.
         """
         chosen = settings or Settings()
         if relays:
             chosen = msgspec.structs.replace(chosen, relays=tuple(relays))
         chosen = check_settings(chosen)
         store = await open_store(path)
-        outbox = cls(store, chosen, clock or SystemClock(), role)
+        outbox = cls(store, chosen, clock or SystemClock(), role, home or _folder_of(path))
         if signer is not None:
             outbox.add_signer(signer)
         try:
@@ -194,11 +229,11 @@ class Outbox:
         if deliver:
             now = self._clock.now()
             await self._store.enlist(this_worker(self._shared.owner, self._role, now, now))
-            for loop in (self._lifeline, self._fleet, self._stager, self._desk):
+            for loop in self._loops:
                 loop.start()
 
     async def _stop(self) -> None:
-        for loop in (self._desk, self._stager, self._fleet, self._lifeline, self._status):
+        for loop in (*reversed(self._loops), self._status):
             await loop.stop()
         await self._signers.close()
         await self.router.close()
@@ -232,6 +267,26 @@ class Outbox:
         """Why nothing is claimed now, for people: the store cannot be used. "": all is well."""
         return self._lifeline.trouble
 
+    def troubles(self) -> list[str]:
+        """Why nothing is claimed, signed or sent on its way now; empty: all is well (F8)."""
+        found = [loop.trouble for loop in self._loops if loop.trouble]
+        found += [f"the {loop.name} has stopped" for loop in self._loops if loop.has_ended]
+        silent = asyncio.get_running_loop().time() - self._lifeline.passed_at
+        if self._waiting.delivers and not found and silent > HANGS:
+            found.append(f"the engine did nothing for {silent:.0f} s")
+        return list(dict.fromkeys(found))
+
+    async def measure(self) -> Measured:
+        """The queue, its relays and its workers in figures (F8)."""
+        return Measured(
+            await self.status(),
+            await self.backlog(),
+            await self.health(),
+            len(await self.workers()),
+            len(self._fleet.lanes),
+            self._clock.now(),
+        )
+
     def signers(self) -> list[Signer]:
         """Who is asked to sign, and whether each is available."""
         return list(self._signers)
@@ -243,6 +298,7 @@ class Outbox:
             self._fleet.hint()
             self._stager.wake()
             self._desk.wake()
+            self._calendar.wake()
 
     def _on_lists(self) -> None:
         """Somebody's relay list changed: what depends on it is planned anew."""
@@ -261,6 +317,14 @@ class Outbox:
     async def content(self, item: Publishable) -> Draft | Event:
         """What an item describes, complete; raises what is wrong with it. Keeps nothing."""
         return await self._intake.content(item)
+
+    def has_account(self, pubkey: str) -> bool:
+        """Whether somebody here signs for this account, at hand or away."""
+        return any(signer.pubkey == pubkey for signer in self._signers)
+
+    async def is_genuine(self, event: Event) -> bool:
+        """Whether an event bears its author's signature."""
+        return await self._intake.is_genuine(event)
 
     async def lists_of(
         self, pubkey: str, kinds: Iterable[int] = KINDS, *, refresh: bool = False
@@ -423,12 +487,19 @@ class Outbox:
         if admission.changes:
             self._fleet.forget({change.job for change in admission.changes})
             self._on_changes(admission.changes)
+        self._count(admission, jobs)
         if self.notices.is_watched:
             for accepted in admission.accepted:
                 if accepted.is_new:
                     notice = JobAccepted(accepted.job, accepted.event_id, accepted.state)
                     self.notices.publish(notice)
         self._status.changed(more=any(job.due_at is None for job in jobs))
+
+    def _count(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
+        new = [
+            job for accepted, job in zip(admission.accepted, jobs, strict=True) if accepted.is_new
+        ]
+        self.meters.accepted(len(new), sum(job.due_at is not None for job in new))
 
     def _send_on(self, admission: Admission, jobs: Sequence[NewJob]) -> None:
         """The next step: what was routed goes to the lanes, the rest to the stager."""
@@ -464,6 +535,7 @@ class Outbox:
         if not changes:
             return
         self._waiting.tell(changes)
+        self.meters.changed(changes)
         if self.notices.is_watched:
             for change in changes:
                 self.notices.publish(JobChanged(change.job, change.state, change.finished))
@@ -517,6 +589,10 @@ class Outbox:
     async def health(self) -> list[RelayHealth]:
         return await self._store.health()
 
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
     def now(self) -> int:
         """The time that counts here, in milliseconds: the database's, where it has one."""
         return self._clock.now()
@@ -552,6 +628,7 @@ class Outbox:
         self._fleet.hint()
         self._stager.wake()
         self._desk.wake()
+        self._calendar.wake()
         return jobs
 
     # -- the network -------------------------------------------------------------------------
@@ -570,3 +647,9 @@ class Outbox:
         """While metered, only urgent and small events go out (A17)."""
         self._shared.metered = metered
         self._fleet.reclaim()
+
+
+def _folder_of(path: str | os.PathLike[str]) -> Path | None:
+    """Where a file's outbox has what belongs to it; a database has no such place."""
+    place = Place(os.fspath(path))
+    return None if place.is_postgres else place.path.parent

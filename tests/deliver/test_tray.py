@@ -140,3 +140,13 @@ async def test_what_was_forgotten_while_the_store_was_asked_is_claimed_again(sto
     await desk.take()
     desk.shared.store.claim = asked  # type: ignore[method-assign]
     assert (await desk.take())[0] == numbers[1]
+
+
+async def test_what_a_claim_was_quicker_to_find_is_not_taken_twice(store: Store) -> None:
+    """New work is offered after its commit; a lane that looked in between has it already."""
+    desk, [number] = await busy_desk(store, 1)
+    await desk.tray.refill()
+    assert [flight.job for flight in desk.tray.waiting] == [number]
+    [parcel] = await store.parcels([number])
+    desk.tray.take([parcel], 0.0)
+    assert [flight.job for flight in desk.tray.waiting] == [number]

@@ -74,6 +74,7 @@ class Shell:
             "COLUMNS": "80",
             "POSTRICH_HOME": str(self.home),
             "POSTRICH_INDEXERS": "",
+            "POSTRICH_LISTEN": "127.0.0.1:0",
             **self.variables,
             **more,
         }

@@ -85,9 +85,14 @@ def test_workers_of_one_home_share_the_relays(shared_shell: Shell) -> None:
         for worker in running:
             worker.wait_for("working")
         urls = [part for relay in relays for part in ("--relay", relay.url)]
-        shell.run("post", "--no-wait", *urls, "to all")
         lanes = sorted(f"{relay.url}/" for relay in relays)
-        seen = until(shell, lambda seen: sorted(u for w in seen for u in held(w)) == lanes)
+
+        def are_shared(seen: list[dict[str, Any]]) -> bool:
+            """A lane that was given up is taken again only where there is work for it."""
+            shell.finish("post", "--no-wait", *urls, "to all")
+            return sorted(u for w in seen for u in held(w)) == lanes and all(map(held, seen))
+
+        seen = until(shell, are_shared)
         assert [len(held(worker)) for worker in seen] == [2, 2]
         assert {worker["pid"] for worker in seen} == {worker.pid for worker in running}
         running[0].send(SIGKILL)
@@ -95,7 +100,7 @@ def test_workers_of_one_home_share_the_relays(shared_shell: Shell) -> None:
         assert shell.run("post", "--wait", "20", *urls, "--goal", 4, "to all again").code == 0
         seen = until(shell, lambda seen: [worker["pid"] for worker in seen] == [running[1].pid])
         assert running[1].stop().code == 0
-    assert shell.job(2)["state"] == "published"
+    assert shell.run("status", "--json").json["failed"] == 0
 
 
 def test_a_worker_that_was_killed_is_marked(shared_shell: Shell) -> None:

@@ -31,7 +31,7 @@ from tests.relays.script import Script
 from tests.relays.scripted import ScriptedRelay
 from tests.relays.scripts import accept, choose, drop, refuse, silent
 
-KILLS = {"sqlite": 60, "postgres": 15}
+KILLS = {"sqlite": 40, "postgres": 15}
 ITEMS_PER_KILL = 40
 SECRET = bytes(range(1, 33))
 #: How long a worker lives at most once it is ready, in seconds; its first commit takes some of it.

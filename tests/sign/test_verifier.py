@@ -104,6 +104,35 @@ async def test_many_may_ask_at_once(verifier: Verifier) -> None:
 
 
 @pytest.mark.req("F2")
+async def test_few_of_many_callers_go_together(verifier: Verifier) -> None:
+    chance = random.Random(3)
+    events = [forge(event, chance) if n % 3 == 0 else event for n, event in enumerate(EVENTS)]
+    answers = await asyncio.gather(*(verifier.check([event]) for event in events))
+    assert [answer == [True] for answer in answers] == [n % 3 != 0 for n in range(300)]
+    assert len(verifier._helpers) == 1
+
+
+async def test_who_is_cancelled_among_many_harms_nobody(verifier: Verifier) -> None:
+    asking = [asyncio.create_task(verifier.check([event])) for event in EVENTS[:20]]
+    await asyncio.sleep(0)
+    asking[3].cancel()
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(answers.pop(3), asyncio.CancelledError)
+    assert answers == [[True]] * 19
+
+
+async def test_without_a_helper_it_is_done_here(
+    verifier: Verifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none_left(_: str) -> None:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr("postrich.sign.verifier.start_helper", none_left)
+    answers = await asyncio.gather(*(verifier.check([event]) for event in EVENTS[:20]))
+    assert answers == [[True]] * 20
+
+
+@pytest.mark.req("F2")
 async def test_who_gives_up_does_not_leave_its_answer_to_the_next(verifier: Verifier) -> None:
     """A caller that is cancelled in mid-check must not make a forgery look good."""
     chance = random.Random(2)

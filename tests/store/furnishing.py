@@ -6,7 +6,9 @@ import msgspec
 
 from postrich.model.delivery import DeliveryState, Target
 from postrich.model.job import JobFilter, Routed
+from postrich.model.post import Grid, KeptAnswer, Network, NewPost
 from postrich.model.relay import RelayHealth
+from postrich.model.series import Series, Template, Terms
 from postrich.store.port import KeptList, Store
 from tests.store.making import (
     ALICE,
@@ -23,6 +25,7 @@ from tests.store.making import (
     ended,
     fail,
     hand_in,
+    keep_hook,
     lane,
     named,
     note,
@@ -41,6 +44,7 @@ LIST = (
 
 async def furnish(store: Store) -> None:
     """Put something of everything in."""
+    await keep_hook(store)
     await _finish_some(store)
     await _leave_some_open(store)
     await _know_things(store)
@@ -63,6 +67,8 @@ async def _finish_some(store: Store) -> None:
 
 async def _leave_some_open(store: Store) -> None:
     await hand_in(store, draft("unsigned"))
+    scheduled = NewPost(AWKWARD, wish("posted", due_at=NOW + HOUR), (Network.ATPROTO,))
+    await store.schedule([scheduled], NOW)
     await cannot_sign(store, await hand_in(store, draft("asked")), next_at=NOW + HOUR)
     later = await hand_in(store, AWKWARD, due_at=NOW + HOUR, key=AWKWARD)
     await hand_in(store, "after another", after=(later,))
@@ -88,4 +94,9 @@ async def _know_things(store: Store) -> None:
     work = await store.work()
     reports = [(w.destination.id, RelayHealth(w.destination.url, "open", NOW)) for w in work]
     await store.note_health(reports)
+    series = Series("daily", ALICE, "0 9 * * *", "UTC", Template(1, ((AWKWARD,),)), Terms(), 0, NOW)
+    await store.keep_series(series, (), NOW)
+    await store.edit_occurrence(series, NOW + HOUR, Template(content=AWKWARD))
     await store.keep_lists([KeptList(BOB, 10_002, NOW, LIST), KeptList(ALICE, 10_002, NOW)])
+    await store.keep_grid(Grid(ALICE, AWKWARD, "mon 09:00", "UTC"))
+    await store.keep_answer(KeptAnswer(ALICE, AWKWARD, "print", 201, AWKWARD, NOW))

@@ -22,6 +22,7 @@ from postrich.model.delivery import (
     Target,
 )
 from postrich.model.event import Draft, Event, make_draft, seal
+from postrich.model.hook import Hook, HookEvent, HookState
 from postrich.model.job import (
     Job,
     JobChange,
@@ -251,3 +252,16 @@ async def snapshot(store: Store) -> bytes:
     jobs = await store.jobs(EVERYTHING, 1000)
     stories = [await store.story(job.id) for job in jobs]
     return msgspec.json.encode((jobs, stories, await store.status(), await store.backlog()))
+
+
+KEY = "0123456789abcdef"
+
+
+async def keep_hook(
+    store: Store, name: str = "hook_a", *events: HookEvent, pubkey: str = "", key: str = KEY
+) -> Hook:
+    """A hook for these events, or for all of them."""
+    url = f"https://{name.replace('_', '-')}.example/"
+    hook = Hook(name, pubkey, url, events or tuple(HookEvent), HookState.ACTIVE, NOW, key)
+    await store.keep_hook(hook)
+    return hook

@@ -89,7 +89,8 @@ async def everything_of(store: Store) -> bytes:
     lists = await store.lists([(pubkey * 32, 10_002) for pubkey in ("a1", "b0")])
     health = sorted(await store.health(), key=lambda health: health.url)
     work = sorted(await store.work(), key=lambda work: work.destination.id)
-    more = msgspec.json.encode((lists, health, work, await store.unsigned()))
+    series = (await store.series("daily"), await store.occurrences("daily", 0, 2**62, 9))
+    more = msgspec.json.encode((lists, health, work, series, await store.unsigned()))
     return await snapshot(store) + more
 
 
@@ -104,6 +105,24 @@ async def test_everything_is_moved(way: tuple[Place, Place]) -> None:
     assert {job.state for job in jobs} == set(JobState)
     assert await everything_of(new) == await everything_of(old)
     assert any(job.content == AWKWARD for job in jobs)
+    await old.close()
+    await new.close()
+
+
+@pytest.mark.req("F6")
+async def test_hooks_are_moved_and_told_nothing_of_it(way: tuple[Place, Place]) -> None:
+    source, target = way
+    await fill(source)
+    await move(source, target)
+    old, new = await open_store(source.text), await open_store(target.text)
+    assert await new.hooks() == await old.hooks()
+    before = await new.messages("hook_a", 1000)
+    assert before == await old.messages("hook_a", 1000)
+    number = await hand_in(new, "told of at the new place")
+    await publish(new, number)
+    after = await new.messages("hook_a", 1000)
+    assert [(m.job, m.kind) for m in after[:2]] == [(number, "delivered"), (number, "published")]
+    assert after[2:] == before
     await old.close()
     await new.close()
 

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.req("G4")
 GROWING = (
     *("jobs", "job_history", "deliveries", "delivery_history", "payloads", "story"),
     *("identities", "idempotency", "addresses", "dependencies", "inboxes", "lists"),
+    *("posts", "answers", "authors"),
+    "hook_messages",
+    *("series", "occurrences"),
 )
 
 INDEXES = {
@@ -44,12 +47,19 @@ INDEXES = {
     "older_versions": "jobs_by_address",
     "dependents_of": "dependencies_by_need",
     "story_of": "story_by_job",
+    "series_next": "series_due",
+    "series_due": "series_due",
+    "series_of_author": "series_by_author",
+    "occurrences_of": "occurrences_pkey",
     "settle_delivered": "deliveries_pkey",
     "settle_others": "deliveries_pkey",
     "tally": "deliveries_pkey",
     "lock_live_jobs": "jobs_pkey",
     "parcels": "payloads_pkey",
     "select_jobs": "job_history_pkey",
+    "select_of_author": "jobs_by_author",
+    "ahead_of": "jobs_ahead",
+    "times_taken": "jobs_ahead",
 }
 
 
@@ -72,6 +82,10 @@ INSERT INTO identities SELECT event_id, id FROM jobs;
 INSERT INTO payloads SELECT id, event_id FROM jobs;
 INSERT INTO story (job, at, what) SELECT id, id, 'retried' FROM jobs;
 INSERT INTO dependencies SELECT id, id - 1 FROM jobs WHERE id > 1;
+INSERT INTO series SELECT n::text, sha256((n % 100)::text::bytea), '', '', '{}', '{}', 1, 1, NULL,
+    NULL, 'skip', 'active', 0, 0, n, NULL, 1 FROM generate_series(1, 5000) AS n;
+INSERT INTO occurrences SELECT (n % 100)::text, n, 'made', n, NULL, ''
+  FROM generate_series(1, 5000) AS n;
 ANALYZE;
 """
 

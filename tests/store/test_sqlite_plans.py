@@ -12,6 +12,8 @@ from postrich.store.queries import migrations, queries
 
 #: Tables that grow with use. All others are as small as the number of relays or workers.
 GROWING = (
+    "series",
+    "occurrences",
     "jobs",
     "job_history",
     "deliveries",
@@ -22,6 +24,9 @@ GROWING = (
     "idempotency",
     "addresses",
     "dependencies",
+    "posts",
+    "answers",
+    "hook_messages",
 )
 
 #: What these are for is to go through something, and why that is all right.
@@ -30,6 +35,7 @@ MAY_WALK = {
     "deleted_originals": "a vanish request means every job; deletions look up",
     "where_sent": "a vanish request means every job of its author; deletions look up",
     "reroute": "a changed list may concern any open job of its owner",
+    "sweep": "every few hours, once through what is open",
     "held_for_signer": "its index holds only deliveries that wait for a signer",
 }
 #: These count: one pass over an index that holds only open rows, never over the table.
@@ -115,7 +121,15 @@ def test_counting_needs_only_the_index_of_what_is_open(link: apsw.Connection, ve
         ("story_of", "INDEX story_by_job (job=?)"),
         ("older_versions", "INDEX jobs_by_address (address=?)"),
         ("dependents_of", "INDEX dependencies_by_need (needs=?)"),
+        ("select_of_author", "INDEX jobs_by_author (pubkey=? AND id<?)"),
+        ("select_of_author", "INDEX job_history_by_author (pubkey=? AND id<?)"),
+        ("ahead_of", "COVERING INDEX jobs_ahead (pubkey=?"),
+        ("times_taken", "COVERING INDEX jobs_ahead (pubkey=? AND due_at>? AND due_at<?)"),
         ("status_trouble", "COVERING INDEX jobs_in_trouble (state=?)"),
+        ("series_next", "COVERING INDEX series_due"),
+        ("series_due", "INDEX series_due (next_at>? AND next_at<?)"),
+        ("series_of_author", "INDEX series_by_author (pubkey=? AND id>?)"),
+        ("occurrences_of", "PRIMARY KEY (series=? AND at>? AND at<?)"),
     ],
 )
 def test_a_verb_uses_the_index_made_for_it(link: apsw.Connection, verb: str, index: str) -> None:

@@ -425,6 +425,7 @@ class Lane(Loop):
             if verdict is DELIVERED:
                 sample = (self._shared.clock.tick() - flight.sent_at) * 1000
                 self.latency = health.smooth(self.latency, sample)
+                self._shared.meters.answered(self.destination.url, sample / 1000)
 
     def _greet(self, session: Session, flight: Flight) -> None:
         """The relay takes events of this author: their relay list follows, if it is due (D5)."""

@@ -35,6 +35,7 @@ class Lifeline(Loop):
         self._role = role
         self._started_at = shared.clock.now()
         self._told: dict[int, RelayHealth] = {}
+        self._swept_at = shared.clock.tick()
 
     async def pass_once(self) -> float | None:
         await self.follow_time()
@@ -42,6 +43,7 @@ class Lifeline(Loop):
         await self.free_the_dead()
         await self.end_the_old()
         await self.tidy()
+        await self.sweep()
         await self.note_health()
         return min(1.0, self._shared.settings.lease / 3)
 
@@ -107,6 +109,16 @@ class Lifeline(Loop):
         now = shared.clock.now()
         await shared.store.archive(now - round(shared.settings.archive_after * 1000), BATCH)
         await shared.store.prune(now - round(shared.settings.history_days * DAY_MS), BATCH)
+
+    async def sweep(self) -> None:
+        """Every few hours: whatever no loop looks at any more is due now (F3)."""
+        shared = self._shared
+        if shared.clock.tick() - self._swept_at < shared.settings.sweep:
+            return
+        self._swept_at = shared.clock.tick()
+        if found := await shared.store.sweep(shared.clock.now()):
+            log.warning("the sweep found %s jobs that nobody looked at: they are due now", found)
+            self._fleet.hint()
 
     async def note_health(self) -> None:
         """Keep what lanes know, where it changed, for other processes to see."""

@@ -31,6 +31,8 @@ class Loop(abc.ABC):
         self._stopping = False
         #: Why the last pass failed; "" where it did not.
         self.trouble = ""
+        #: When the last pass ended, by the loop's clock.
+        self.passed_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     @abc.abstractmethod
@@ -41,6 +43,7 @@ class Loop(abc.ABC):
         """Called once after the last pass."""
 
     def start(self) -> None:
+        self.passed_at = asyncio.get_running_loop().time()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     def wake(self) -> None:
@@ -78,6 +81,7 @@ class Loop(abc.ABC):
         try:
             pause = await self.pass_once()
             self._note_trouble("")
+            self.passed_at = asyncio.get_running_loop().time()
             return pause
         except PostrichError as problem:
             self._note_trouble(str(problem))

@@ -90,6 +90,7 @@ class ResultsWriter:
             await asyncio.sleep(TRY_AGAIN)
             return
         self._on_settled([*delivered, *(other.job for other in others)])
+        shared.meters.settled(len(delivered), others)
         if shared.notices.is_watched:
             self._tell(delivered, others)
         shared.on_changes(changes)

@@ -9,6 +9,7 @@ from postrich.clock import Clock
 from postrich.config import Settings
 from postrich.deliver.parcels import Parcels
 from postrich.model.job import JobChange
+from postrich.observe.metrics import Meters
 from postrich.observe.notices import NetworkChanged, Notices
 from postrich.rules.budget import ByteBudget
 from postrich.rules.dialling import DialBudget
@@ -100,6 +101,7 @@ class Shared:
     signers: Signers
     owner: str
     on_changes: Callable[[list[JobChange]], None]
+    meters: Meters = field(default_factory=Meters)
     infos: RelayInfos = field(init=False)
     courtesy: Callable[[str, str, str], tuple[str, bytes] | None] | None = field(init=False)
     knock: Callable[[str], tuple[str, bytes] | None] = field(init=False)

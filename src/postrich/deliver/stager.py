@@ -19,7 +19,7 @@ from postrich.deliver.shared import Shared
 from postrich.errors import PostrichError
 from postrich.model.delivery import Fence, Target
 from postrich.model.event import Event, parse_event
-from postrich.model.job import JobChange, JobError, Phase, Routed, StageItem
+from postrich.model.job import JobChange, JobError, JobState, Phase, Routed, StageItem
 from postrich.route.router import Router
 from postrich.rules.backoff import compute_next_attempt
 from postrich.rules.relay_lists import KINDS
@@ -101,9 +101,18 @@ class Stager(Loop):
 
     async def _route(self, fence: Fence, jobs: list[Routed]) -> None:
         shared = self._shared
-        routed, destinations = await shared.store.route(fence, jobs, shared.clock.now())
+        now = shared.clock.now()
+        routed, destinations = await shared.store.route(fence, jobs, now)
+        self._note_lateness(jobs, now)
         self._fleet.hint(destinations)
         shared.on_changes(routed)
+
+    def _note_lateness(self, jobs: list[Routed], now: int) -> None:
+        """How well the alarm keeps its hours (F3); of jobs that go for the first time."""
+        for routed in jobs:
+            item = routed.item
+            if item.due_at is not None and item.state is JobState.SCHEDULED:
+                self._shared.meters.rang(now - item.due_at)
 
     async def _plan_aside(self, fence: Fence, item: StageItem) -> None:
         try:

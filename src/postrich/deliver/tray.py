@@ -55,12 +55,13 @@ class Tray:
         return not self.more_due and len(self.waiting) + count <= 2 * CLAIM
 
     def take(self, parcels: Sequence[Parcel], now: float) -> None:
-        """New work, straight from its commit."""
-        jobs = [parcel.job for parcel in parcels]
+        """New work, straight from its commit; a claim may have been quicker."""
+        new = [parcel for parcel in parcels if parcel.job not in self.held]
+        jobs = [parcel.job for parcel in new]
         self.held.update(jobs)
         if self._meanwhile is not None:
             self._meanwhile.update(jobs)
-        for parcel in parcels:
+        for parcel in new:
             if parcel.priority == Priority.URGENT:
                 self.waiting.appendleft(Flight(parcel, 0, now))
             else:

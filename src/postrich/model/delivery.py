@@ -95,6 +95,11 @@ def event_frame(raw: bytes) -> bytes:
     return b'["EVENT",' + raw + b"]"
 
 
+def event_in(frame: bytes) -> bytes:
+    """The event's own bytes in the message that carries it."""
+    return frame[len(b'["EVENT",') : -1]
+
+
 class Flight:
     """A parcel on its way to one relay. Mutable and short-lived: it exists only in memory."""
 

@@ -8,7 +8,8 @@ import msgspec
 class Hold(msgspec.Struct, frozen=True):
     """Something that one worker alone does, until `until` unless it renews that.
 
-    `duty` is `relay` (`name`: its URL), `stage`, or `sign` (`name`: the account's public key).
+    `duty` is `relay` (`name`: its URL), `stage`, `sign` (`name`: the account's public key), or
+    `hooks` (`name`: which master secret they have).
     """
 
     duty: str

@@ -76,6 +76,14 @@ class SignerAsks(msgspec.Struct, frozen=True, tag="SIGNER_ASKS"):
     url: str
 
 
+class HookDisabled(msgspec.Struct, frozen=True, tag="HOOK_DISABLED"):
+    """A hook is told nothing more, and why; a person may enable it again (F6)."""
+
+    hook: str
+    pubkey: str
+    reason: str
+
+
 class QueueStatusChanged(msgspec.Struct, frozen=True, tag=QUEUE_STATUS_CHANGED):
     """What waits has changed (A12)."""
 
@@ -102,6 +110,7 @@ Notice = (
     | NetworkChanged
     | SignerCame
     | SignerAsks
+    | HookDisabled
     | QueueStatusChanged
     | QueueSyncComplete
     | Missed

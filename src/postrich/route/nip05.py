@@ -8,6 +8,7 @@ is ever asked where an event goes.
 from __future__ import annotations
 
 import logging
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,8 +18,8 @@ from postrich.rules import nip05
 from postrich.rules.nip05 import Address, Hint, Identity
 from postrich.rules.redact import redact
 from postrich.rules.relay_lists import Lookup
-from postrich.rules.replies import fault_of
-from postrich.wire.guard import check_url, guarded_connector
+from postrich.rules.replies import Fault
+from postrich.wire.http import HttpAnswer, exchange
 
 log = logging.getLogger("postrich.route")
 
@@ -86,43 +87,24 @@ class Nip05:
     # -- asking ------------------------------------------------------------------------------
 
     async def _fetch(self, address: Address) -> Resolution:
-        import aiohttp
-
         url = address.document(self._scheme)
-        limits = aiohttp.ClientTimeout(total=TIMEOUT)
-        try:
-            if self._guard is not None:  # aiohttp knows no way to Tor
-                check_url(url, msgspec.structs.replace(self._guard, onion=None))
-            async with (
-                aiohttp.ClientSession(
-                    connector=guarded_connector(self._guard), timeout=limits
-                ) as client,
-                client.get(url, allow_redirects=False) as answer,
-            ):
-                body = await _read(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
-            said = redact(fault_of(problem).text)
+        answer = await exchange(url, guard=self._guard, within=TIMEOUT, read=nip05.MAX_DOCUMENT)
+        if isinstance(answer, Fault):
+            said = redact(answer.text)
             log.debug("%s: not resolved: %s", address, said)
             return Resolution(address, trouble=f"{address.domain} could not be asked: {said}")
-        found = nip05.read_document(body, address) if isinstance(body, bytes) else body
+        found = _understood(answer, urlsplit(url).netloc, address)
         if isinstance(found, Identity):
             return Resolution(address, found)
         return Resolution(address, trouble=found)
 
 
-async def _read(answer: object) -> bytes | str:
-    """The document, or why there is none."""
-    import aiohttp
-
-    assert isinstance(answer, aiohttp.ClientResponse)
-    host = answer.url.authority
+def _understood(answer: HttpAnswer, host: str, address: Address) -> Identity | str:
+    """Who it is, or why that is not known."""
     if 300 <= answer.status < 400:
         return f"{host} sends elsewhere, which NIP-05 forbids"
     if answer.status != 200:
         return f"{host} answered {answer.status} instead of a document"
-    body = b""
-    while more := await answer.content.read(nip05.MAX_DOCUMENT):
-        body += more
-        if len(body) > nip05.MAX_DOCUMENT:
-            return f"{host} sent more than {nip05.MAX_DOCUMENT:,} bytes"
-    return body
+    if answer.body is None:
+        return f"{host} sent more than {nip05.MAX_DOCUMENT:,} bytes"
+    return nip05.read_document(answer.body, address)

@@ -9,6 +9,7 @@ MAX_LENGTH = 500
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"ncryptsec1[a-z0-9]+", re.IGNORECASE), "[ncryptsec]"),
     (re.compile(r"nsec1[a-z0-9]+", re.IGNORECASE), "[nsec]"),
+    (re.compile(r"whsec_[a-z0-9+/=]+", re.IGNORECASE), "[whsec]"),
     (re.compile(r"\b(bunker|nostrconnect)://\S+", re.IGNORECASE), r"\1://[redacted]"),
     (re.compile(r"\b(postgres(?:ql)?://)\S*@", re.IGNORECASE), r"\1"),
     (re.compile(r"\b([a-z][a-z0-9+.-]{0,20}://)[^/\s]*@", re.IGNORECASE), r"\1"),

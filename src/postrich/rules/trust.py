@@ -11,6 +11,7 @@ own relays are not judged: they may be anywhere.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -28,6 +29,7 @@ _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 _BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\](?::[^:]*)?", re.ASCII)
 
 
+@functools.lru_cache(4096)
 def normalise_url(text: str) -> str:
     """The one form of a relay URL, or `BadSetting` with what is wrong."""
     url = text.strip()

@@ -40,9 +40,21 @@ _JOB = (
     *("accepted_at", "due_at", "expires_at", "stage_at", "published_at", "finished_at"),
     *("sign_attempts", "error_code", "error_text", "size"),
 )
+_SERIES = (
+    *("id", "pubkey", "recurrence", "zone", "template", "terms", "starts_at", "kept_at", "until"),
+    *("count", "missed", "state", "made", "passed", "next_at", "last_at", "revision"),
+)
 _DELIVERY = (
     *("job", "destination", "state", "band", "next_at", "attempts", "settled_at", "code"),
     *("detail", "reason", "mine"),
+)
+_HOOK = (
+    *("id", "pubkey", "url", "events", "state", "reason", "created_at", "key", "generation"),
+    *("rotated_at", "failing_since", "failures", "answered_at", "answer_status", "answer_text"),
+)
+_MESSAGE = (
+    *("number", "id", "hook", "job", "event_id", "pubkey", "kind", "state", "attempts", "next_at"),
+    *("created_at", "settled_at", "status", "error"),
 )
 
 #: Where the next job's number is; a new outbox has it too.
@@ -62,8 +74,16 @@ TABLES = (
     Table("relay_health", ("destination", "body")),
     Table("lists", ("pubkey", "kind", "looked_at", "body")),
     Table("inboxes", ("job", "pubkey", "destination")),
+    Table("posts", ("id", "pubkey", "job", "crosspost")),
+    Table("grids", ("pubkey", "name", "grid", "zone")),
+    Table("answers", ("caller", "key", "fingerprint", "status", "body", "at")),
+    Table("series", _SERIES, batch=200),
+    Table("occurrences", ("series", "at", "state", "job", "template", "detail")),
     Table("job_history", _JOB),
     Table("delivery_history", _DELIVERY),
+    # After the jobs, of which hooks would be told.
+    Table("hooks", _HOOK),
+    Table("hook_messages", _MESSAGE),
 )
 #: What says who works at a place: it is not moved.
 STAYING = ("leases", "workers")

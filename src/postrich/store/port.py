@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from postrich.errors import CallerError
 from postrich.model.delivery import (
     NO_FLOORS,
     Claimed,
@@ -22,6 +23,7 @@ from postrich.model.delivery import (
     Settlement,
 )
 from postrich.model.event import Event
+from postrich.model.hook import DueMessage, Hook, HookMessage, HookOutlook, MessageSettlement
 from postrich.model.job import (
     Accepted,
     Chapter,
@@ -35,7 +37,10 @@ from postrich.model.job import (
     StageItem,
     Unsigned,
 )
+from postrich.model.post import Grid, Kept, KeptAnswer, NewPost, Post, Revision
 from postrich.model.relay import RelayHealth
+from postrich.model.series import Occurrence, Occurring, Series, SeriesState, Template
+from postrich.rules.hooks import HookPolicy
 from postrich.rules.precedence import Cancellation
 
 
@@ -45,6 +50,20 @@ class Admission(msgspec.Struct, frozen=True):
     accepted: list[Accepted]
     changes: list[JobChange]
     destinations: set[int]
+
+
+class Scheduled(msgspec.Struct, frozen=True):
+    """What became of each post of a schedule call, and what else that did."""
+
+    answers: list[Kept | CallerError]
+    admission: Admission
+
+
+class Revised(msgspec.Struct, frozen=True):
+    """The job that a changed post means now, and what that did."""
+
+    job: int
+    admission: Admission
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -129,6 +148,55 @@ class Store(Protocol):
 
     async def newest_version(self, address: str) -> int | None:
         """`created_at` of the newest version of a replaceable event ever accepted (A11)."""
+
+    # -- schedule --------------------------------------------------------------------------
+
+    async def schedule(
+        self, posts: Sequence[NewPost], now: int, most: int | None = None
+    ) -> Scheduled:
+        """Keep posts under their names, each by itself, all in one commit (F5); at most `most`
+        of one author wait for their hour (F4)."""
+
+    async def revise(self, change: Revision, now: int) -> Revised:
+        """Another hour or event for a post, or `TooLate`: from now on the old one never goes
+        out (F5)."""
+
+    async def call_off(self, jobs: Sequence[int], now: int) -> list[JobChange]:
+        """Cancel jobs that were not sent on their way, or `TooLate`: none ever goes out."""
+
+    async def sweep(self, now: int) -> int:
+        """Make open jobs due that no loop would ever look at again, whatever left them so (F3);
+        returns how many there were."""
+
+    async def posts_called(self, name: str, pubkey: str | None = None) -> list[Post]:
+        """The posts of that name; of one author at most one."""
+
+    async def posts_of(self, pubkey: str, limit: int, before: int | None = None) -> list[Post]:
+        """An author's posts, newest job first; `before` (a job) pages on."""
+
+    async def names_of(self, jobs: Sequence[int]) -> dict[int, str]:
+        """The names of the posts that jobs belong to."""
+
+    async def ahead(self, pubkey: str) -> int:
+        """How many posts of an author wait for their hour."""
+
+    async def times_taken(self, pubkey: str, first: int, last: int) -> set[int]:
+        """When an author's waiting posts are due, from one time to another."""
+
+    async def grids(self, pubkey: str) -> list[Grid]:
+        """An author's weekly grids."""
+
+    async def keep_grid(self, grid: Grid) -> None:
+        """Keep a weekly grid in place of any of the same name."""
+
+    async def drop_grid(self, pubkey: str, name: str) -> bool:
+        """Forget a weekly grid; False where there was none."""
+
+    async def answer_of(self, caller: str, key: str) -> KeptAnswer | None:
+        """What a request with that idempotency key was answered."""
+
+    async def keep_answer(self, answer: KeptAnswer) -> None:
+        """Keep an answer for a day, for when the request is sent again; the first one counts."""
 
     # -- leases ----------------------------------------------------------------------------
 
@@ -245,6 +313,55 @@ class Store(Protocol):
     async def where_sent(self, request: Cancellation) -> list[str]:
         """The relays that were sent what this deletion or vanish request takes back."""
 
+    # -- hooks -----------------------------------------------------------------------------
+
+    async def keep_hook(self, hook: Hook) -> None:
+        """Keep a new hook: from now on what happens to its jobs is queued for it, in the very
+        transaction in which it happens (F6)."""
+
+    async def hooks(
+        self, ids: Sequence[str] | None = None, pubkey: str | None = None
+    ) -> list[Hook]:
+        """Hooks by their ids, or of a public key (""), or all, the oldest first."""
+
+    async def remove_hook(self, hook: str) -> None:
+        """Forget a hook and its messages; `UnknownHook` where there is none."""
+
+    async def disable_hook(self, hook: str, reason: str, now: int) -> Hook:
+        """Queue nothing more for it; what waits has failed, and may be replayed."""
+
+    async def enable_hook(self, hook: str) -> Hook:
+        """Queue for it again what happens from now on."""
+
+    async def rotate_hook(self, hook: str, key: str, now: int) -> Hook:
+        """The next generation of its secret, derived from the master secret `key`."""
+
+    async def say_to_hook(self, hook: str, message: str, kind: str, now: int) -> HookMessage:
+        """Queue a message that tells of no job."""
+
+    async def messages(
+        self, hook: str, limit: int, before: int | None = None, message: str | None = None
+    ) -> list[HookMessage]:
+        """What a hook was or is to be told, newest first; `before` (a number) pages on."""
+
+    async def replay_messages(
+        self, hook: str, now: int, since: int = 0, message: str | None = None
+    ) -> int:
+        """Send again what failed since then, or one message whatever became of it; how many."""
+
+    async def hook_outlook(self, key: str) -> HookOutlook:
+        """What there is to do for hooks of this master secret."""
+
+    async def messages_due(
+        self, key: str, now: int, each: int, holding: Sequence[int] = ()
+    ) -> list[DueMessage]:
+        """What to send now, at most `each` of a hook and one of a job, but those in `holding`."""
+
+    async def settle_messages(
+        self, fence: Fence, results: Sequence[MessageSettlement], policy: HookPolicy, now: int
+    ) -> list[Hook]:
+        """Write what attempts came to; returns the hooks that were disabled by that."""
+
     # -- lifeline --------------------------------------------------------------------------
 
     async def expire(self, now: int, limit: int) -> list[JobChange]:
@@ -255,6 +372,52 @@ class Store(Protocol):
 
     async def prune(self, before: int, limit: int) -> int:
         """Forget history that is older. Event ids stay known."""
+
+    # -- series ----------------------------------------------------------------------------
+
+    async def keep_series(
+        self,
+        series: Series,
+        signed: Sequence[tuple[int, NewJob]],
+        now: int,
+        most: int | None = None,
+    ) -> Admission:
+        """Keep a new series, and at once the jobs of occurrences that were signed beforehand.
+
+        `most`: so many posts of its author may wait for their hour then.
+        """
+
+    async def series(self, name: str) -> Series:
+        """The series of that name, or `UnknownSeries`."""
+
+    async def series_page(self, pubkey: str | None, limit: int, after: str = "") -> list[Series]:
+        """Series by their names, those after `after`; of one author or of all."""
+
+    async def series_due(self, until: int, limit: int) -> list[Series]:
+        """Active series whose next occurrence is then or before, the earliest first."""
+
+    async def next_series(self) -> int | None:
+        """When the next occurrence of any active series is."""
+
+    async def occurrences(self, name: str, since: int, until: int, limit: int) -> list[Occurrence]:
+        """What is kept of a series' occurrences between two times, both included."""
+
+    async def occur(self, fence: Fence, occurring: Occurring, now: int) -> Admission | None:
+        """Make or skip one occurrence, its job included, and move the series on: all at once.
+
+        None: the series is not as it was seen, and nothing was done.
+        """
+
+    async def skip_occurrence(self, seen: Series, at: int, now: int) -> list[JobChange]:
+        """This one shall not happen; a job that it has is cancelled."""
+
+    async def edit_occurrence(self, seen: Series, at: int, template: Template) -> None:
+        """This one says something else; refused once it is made."""
+
+    async def move_series(
+        self, seen: Series, state: SeriesState, next_at: int | None, passed: int, now: int
+    ) -> list[JobChange]:
+        """Pause, resume or end a series; unless it goes on, what is not due yet is cancelled."""
 
     # -- people ----------------------------------------------------------------------------
 

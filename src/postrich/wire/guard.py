@@ -35,6 +35,8 @@ GuardOf = Callable[[str], DialPolicy | None]
 
 HEAD_START = 0.25  # of one address before the next is tried beside it (RFC 8305)
 
+WHY_NOT = "a stranger's list may not send us there"
+
 _Address = tuple[Any, Any, int, str, tuple[Any, ...]]  # as `getaddrinfo` gives them
 
 
@@ -117,4 +119,4 @@ def _refusal(address: _Address, policy: DialPolicy) -> str | None:
 
 
 def _forbidden(reason: str) -> ForbiddenRelay:
-    return ForbiddenRelay(f"{reason}: a stranger's list may not send us there")
+    return ForbiddenRelay(f"{reason}: {WHY_NOT}")

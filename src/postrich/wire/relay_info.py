@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-import msgspec
-
 from postrich.model.relay import RelayInfo
 from postrich.rules.limits import MAX_DOCUMENT, info_url, parse_info
+from postrich.rules.replies import Fault
 from postrich.rules.trust import DialPolicy
-from postrich.wire.guard import GuardOf, check_url, guarded_connector
+from postrich.wire.guard import GuardOf
+from postrich.wire.http import exchange
 
 log = logging.getLogger("postrich.wire")
 
@@ -41,27 +41,11 @@ async def fetch_infos(
 
 
 async def _fetch(relay: str, guard: DialPolicy | None) -> RelayInfo | None:
-    import aiohttp
-
     url = info_url(relay)
     if url is None:
         return None
-    limits = aiohttp.ClientTimeout(total=TIMEOUT)
-    try:
-        if guard is not None:  # aiohttp knows no way to Tor
-            check_url(relay, msgspec.structs.replace(guard, onion=None))
-        async with (
-            aiohttp.ClientSession(
-                connector=guarded_connector(guard), timeout=limits, headers=_HEADERS
-            ) as client,
-            client.get(url, allow_redirects=False) as answer,
-        ):
-            if answer.status != 200:
-                return None
-            body = await answer.content.read(MAX_DOCUMENT + 1)
-            while len(body) <= MAX_DOCUMENT and (more := await answer.content.read(MAX_DOCUMENT)):
-                body += more
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
-        log.debug("%s: no description: %s", relay, type(problem).__name__)
+    answer = await exchange(url, guard=guard, within=TIMEOUT, read=MAX_DOCUMENT, headers=_HEADERS)
+    if isinstance(answer, Fault):
+        log.debug("%s: no description: %s", relay, answer.code)
         return None
-    return parse_info(body) if len(body) <= MAX_DOCUMENT else None
+    return parse_info(answer.body) if answer.status == 200 and answer.body is not None else None

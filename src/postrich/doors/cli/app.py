@@ -17,6 +17,7 @@ from postrich.doors.cli import (
     queue_commands,
     relay_commands,
     routing_commands,
+    schedule_commands,
     store_commands,
 )
 from postrich.doors.cli.outset import FAILED, INTERRUPTED, USAGE, Outset
@@ -35,6 +36,7 @@ store_commands.register(app)
 app.add_typer(account_commands.app, name="account")
 app.add_typer(queue_commands.app, name="queue")
 app.add_typer(relay_commands.app, name="relays")
+app.add_typer(schedule_commands.app, name="schedule")
 
 
 @app.callback(invoke_without_command=True)

@@ -102,7 +102,7 @@ async def post_many(
     outbox: Outbox, vigil: Vigil, items: Items, options: Options, *, wait: float, as_json: bool
 ) -> int:
     """Hand all lines in, follow them, and say how it went."""
-    with _progress() as progress:
+    with progress_bar() as progress:
         fates = await _hand_in(outbox, items, options, progress)
         states = await _follow(vigil, fates, wait, progress)
     if as_json:
@@ -112,7 +112,8 @@ async def post_many(
     return FAILED if fates.refused else exit_code(list(states.values()))
 
 
-def _progress() -> Progress:
+def progress_bar() -> Progress:
+    """How far it is, on stderr where that is a terminal."""
     screen = console(stderr=True)
     columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=screen, disable=not screen.is_terminal)

@@ -116,18 +116,25 @@ def serve(
     ctx: typer.Context,
     verbose: options.Verbose = False,
     log_json: options.LogJson = False,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", help="Where the HTTP service listens; else as set.", metavar="ADDRESS:PORT"
+        ),
+    ] = "",
+    no_http: Annotated[bool, typer.Option("--no-http", help="Deliver only, no HTTP.")] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Show it all at work on this machine, with a toy key.")
     ] = False,
 ) -> int:
-    """Deliver until Ctrl-C."""
+    """Deliver, and serve the HTTP API, until Ctrl-C."""
     if demo:
         from postrich.doors.cli.demo import run_demo
 
         return run(run_demo())
     from postrich.doors.cli import serving
 
-    return serving.serve(home_of(ctx), verbose, log_json)
+    return serving.serve(home_of(ctx), verbose, log_json, None if no_http else listen)
 
 
 def doctor(ctx: typer.Context, as_json: options.AsJson = False) -> int:

@@ -16,7 +16,7 @@ from postrich.doors.cli.showing import console, say, write_json
 from postrich.doors.cli.words import ago, count, plain, relay_name
 from postrich.model.worker import Hold, Worker
 
-DUTIES = {"stage": "sends on what is due"}
+DUTIES = {"stage": "sends on what is due", "hooks": "tells hooks"}
 
 
 async def show_workers(home: Home, as_json: bool) -> int:

@@ -89,7 +89,9 @@ class Home:
         settings, place = self.settings(), self.place()
         if place.is_postgres:
             await check_database(place)
-        async with Outbox.open(place.text, settings=settings, deliver=False) as outbox:
+        async with Outbox.open(
+            place.text, settings=settings, deliver=False, home=self.path
+        ) as outbox:
             yield outbox
 
     @asynccontextmanager
@@ -97,7 +99,7 @@ class Home:
         """The outbox with its engine running, and those who sign."""
         self.make()
         settings, place = self.settings(), self.place()
-        async with Outbox.open(place.text, settings=settings, role=role) as outbox:
+        async with Outbox.open(place.text, settings=settings, role=role, home=self.path) as outbox:
             for signer in signers:
                 outbox.add_signer(signer)
             yield outbox

@@ -1,4 +1,4 @@
-"""`serve` and `worker`: the engine, until SIGINT or SIGTERM.
+"""`serve` and `worker`: the engine, until SIGINT or SIGTERM; `serve` with the HTTP service.
 
 Promises: one `serve` per home, any number of workers beside it, which the store's leases keep
 apart; an orderly end burns no attempt; whoever can sign is attached, also who comes later, and what
@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import msgspec
 import structlog
 
+from postrich.config import check_http
 from postrich.doors.cli.attendance import Attendance
 from postrich.doors.cli.chronicle import Chronicle
 from postrich.doors.cli.home import Home
@@ -24,10 +28,10 @@ from postrich.outbox import Outbox
 log: structlog.stdlib.BoundLogger = structlog.get_logger("postrich.serve")
 
 
-def serve(home: Home, verbose: bool, log_json: bool) -> int:
-    """Answer `postrich serve`."""
+def serve(home: Home, verbose: bool, log_json: bool, listen: str | None) -> int:
+    """Answer `postrich serve`; `listen`: where, if not as set; None: no HTTP."""
     with home.serve_lock():
-        return _engine(home, "serve", verbose, log_json)
+        return _engine(home, "serve", verbose, log_json, listen)
 
 
 def work(home: Home, verbose: bool, log_json: bool) -> int:
@@ -35,16 +39,33 @@ def work(home: Home, verbose: bool, log_json: bool) -> int:
     return _engine(home, "worker", verbose, log_json)
 
 
-def _engine(home: Home, role: str, verbose: bool, log_json: bool) -> int:
+def _engine(home: Home, role: str, verbose: bool, log_json: bool, listen: str | None = None) -> int:
     roster = Roster(home)
     roster.open_keys(roster.everyone(), may_ask=True)
     open_journal(verbose, log_json)
-    return run(_deliver(home, role, roster))
+    return run(_deliver(home, role, roster, listen))
 
 
-async def _deliver(home: Home, role: str, roster: Roster) -> int:
+@asynccontextmanager
+async def _http(home: Home, outbox: Outbox, listen: str | None) -> AsyncIterator[None]:
+    """The HTTP service beside the engine, if there is to be one."""
+    if listen is None:
+        yield
+        return
+    from postrich.doors.http.server import TOKEN_FILE, read_token, serving
+
+    settings = outbox.settings.http
+    if listen:
+        settings = check_http(msgspec.structs.replace(settings, listen=listen))
+    async with serving(outbox, settings, read_token(home.path)) as address:
+        where = {"token": str(home.path / TOKEN_FILE)} if not settings.is_hosted else {}
+        log.info("listening", address=address, docs=f"{address}/docs", **where)
+        yield
+
+
+async def _deliver(home: Home, role: str, roster: Roster, listen: str | None) -> int:
     stopped = stop_signal()
-    async with home.working(role) as outbox:
+    async with home.working(role) as outbox, _http(home, outbox, listen):
         writing = asyncio.create_task(Chronicle(log).keep(outbox.watch()))
         attendance = Attendance(outbox, roster, log)
         await _greet(home, role, outbox, attendance)

@@ -48,6 +48,9 @@ policy = "interactive"
 # metered = true
 # bytes_per_minute = 100000
 
+# How many seconds ahead of its hour a recurring post is made, so that there is time to sign it.
+# series_lead = 3600
+
 # How many days the story of finished jobs is kept.
 # history_days = 90
 

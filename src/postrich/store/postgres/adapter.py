@@ -14,6 +14,7 @@ import msgspec
 
 from postrich.model.delivery import NO_FLOORS, Claimed, Fence, Floors, Parcel
 from postrich.model.event import Event
+from postrich.model.hook import DueMessage, Hook, HookMessage, HookOutlook, MessageSettlement
 from postrich.model.job import (
     Chapter,
     Job,
@@ -27,8 +28,19 @@ from postrich.model.job import (
     Unsigned,
 )
 from postrich.model.relay import RelayHealth
+from postrich.model.series import Occurrence, Occurring, Series, SeriesState, Template
+from postrich.rules.hooks import HookPolicy
 from postrich.rules.precedence import Cancellation
-from postrich.store.port import Admission, Backlog, KeptList, LeaseInfo, Results, Work, WorkerInfo
+from postrich.store.port import (
+    Admission,
+    Backlog,
+    KeptList,
+    LeaseInfo,
+    Results,
+    Scheduled,
+    Work,
+    WorkerInfo,
+)
 from postrich.store.postgres import settling
 from postrich.store.postgres.address import Address, parse_address
 from postrich.store.postgres.database import Database
@@ -37,7 +49,19 @@ from postrich.store.postgres.migrating import prepare
 from postrich.store.postgres.sessions import Sessions
 from postrich.store.postgres.writer import GroupWriter
 from postrich.store.queries import migrations
-from postrich.store.verbs import accepting, listing, managing, reading, signing, staging
+from postrich.store.schedule_verbs import ScheduleVerbs, always, never
+from postrich.store.verbs import (
+    accepting,
+    hooking,
+    listing,
+    managing,
+    moving,
+    reading,
+    recurring,
+    scheduling,
+    signing,
+    staging,
+)
 from postrich.store.verbs.database import to_json
 from postrich.store.verbs.settling import Item as Settle
 
@@ -47,19 +71,11 @@ AT_ONCE = 2
 T = TypeVar("T")
 
 
-def _always(_: object) -> bool:
-    return True
-
-
-def _never(_: object) -> bool:
-    return False
-
-
 def _any_change(answers: Sequence[settling.Answer]) -> bool:
     return any(answer for answer in answers if isinstance(answer, list))
 
 
-class PostgresStore:
+class PostgresStore(ScheduleVerbs):
     """One outbox in a PostgreSQL database. Use `await PostgresStore.open(dsn)`."""
 
     def __init__(self, address: Address) -> None:
@@ -68,6 +84,7 @@ class PostgresStore:
         self._sessions = Sessions(address, self._hints.commit_text)
         self._hints.use(self._sessions.tell)
         self._accepts = GroupWriter(self._accept_group, address.shown)
+        self._schedules = GroupWriter(self._schedule_group, address.shown)
         self._settles = GroupWriter(self._settle_group, address.shown, AT_ONCE)
 
     @classmethod
@@ -81,6 +98,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         await self._accepts.close()
+        await self._schedules.close()
         await self._settles.close()
         await self._hints.close()
         await self._sessions.close()
@@ -89,16 +107,30 @@ class PostgresStore:
         return await self._sessions.read(query)
 
     async def _write(
-        self, action: Callable[[Database], T], hints: Callable[[T], bool] = _never
+        self, action: Callable[[Database], T], hints: Callable[[T], bool] = never, numbers: int = 0
     ) -> T:
-        return await self._sessions.write(action, hints)
+        return await self._sessions.write(action, hints, numbers)
 
     async def _accept_group(self, items: Sequence[accepting.Item]) -> list[Any]:
         return await self._sessions.write(
             lambda db: list(accepting.accept(db, items, db.known_urls)),
-            _always,
+            always,
             numbers=sum(len(item.jobs) for item in items),
         )
+
+    async def _schedule_group(self, calls: Sequence[scheduling.Call]) -> list[Any]:
+        return await self._sessions.write(
+            lambda db: list(scheduling.schedule(db, calls, db.known_urls)),
+            always,
+            numbers=sum(len(call.posts) for call in calls),
+        )
+
+    async def _schedule(self, call: scheduling.Call) -> Scheduled:
+        answer: Scheduled = await self._schedules.submit(call)
+        return answer
+
+    def _urls_of(self, database: Database) -> moving.KnownUrls:
+        return database.known_urls
 
     async def _settle_group(self, items: Sequence[Settle]) -> list[Any]:
         return await self._sessions.write(lambda db: settling.settle(db, items), _any_change)
@@ -120,7 +152,7 @@ class PostgresStore:
         await self._write(lambda db: db.run("worker_note", **values))
 
     async def dismiss(self, owner: str) -> None:
-        await self._write(lambda db: db.run("worker_leave", owner=owner), _always)
+        await self._write(lambda db: db.run("worker_leave", owner=owner), always)
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._read(lambda db: db.read(list[WorkerInfo], "workers_all"))
@@ -152,7 +184,7 @@ class PostgresStore:
 
     async def drop_lease(self, fence: Fence) -> None:
         values = {"owner": fence.owner, "name": fence.name}
-        await self._write(lambda db: db.run("lease_drop", **values), _always)
+        await self._write(lambda db: db.run("lease_drop", **values), always)
 
     # -- lanes -----------------------------------------------------------------------------
 
@@ -199,7 +231,7 @@ class PostgresStore:
         return await self._read(lambda db: signing.drafts_due(db, pubkey, now, limit, holding))
 
     async def signer_came(self, pubkey: str, now: int) -> tuple[list[JobChange], set[int]]:
-        return await self._write(lambda db: signing.signer_came(db, pubkey, now), _always)
+        return await self._write(lambda db: signing.signer_came(db, pubkey, now), always)
 
     async def signed(
         self, fence: Fence, job: int, event: Event, now: int, by: str = ""
@@ -226,7 +258,7 @@ class PostgresStore:
         self, fence: Fence, jobs: Sequence[Routed], now: int
     ) -> tuple[list[JobChange], set[int]]:
         return await self._write(
-            lambda db: staging.route(db, fence, jobs, now, db.known_urls), _always
+            lambda db: staging.route(db, fence, jobs, now, db.known_urls), always
         )
 
     async def not_routed(
@@ -245,10 +277,58 @@ class PostgresStore:
         await self._write(lambda db: listing.keep(db, found))
 
     async def reroute(self, pubkeys: Sequence[str], now: int) -> None:
-        await self._write(lambda db: listing.reroute(db, pubkeys, now), _always)
+        await self._write(lambda db: listing.reroute(db, pubkeys, now), always)
 
     async def where_sent(self, request: Cancellation) -> list[str]:
         return await self._read(lambda db: listing.where_sent(db, request))
+
+    # -- hooks -----------------------------------------------------------------------------
+
+    async def keep_hook(self, hook: Hook) -> None:
+        await self._write(lambda db: hooking.keep(db, hook))
+
+    async def hooks(
+        self, ids: Sequence[str] | None = None, pubkey: str | None = None
+    ) -> list[Hook]:
+        return await self._read(lambda db: hooking.hooks(db, ids, pubkey))
+
+    async def remove_hook(self, hook: str) -> None:
+        await self._write(lambda db: hooking.remove(db, hook))
+
+    async def disable_hook(self, hook: str, reason: str, now: int) -> Hook:
+        return await self._write(lambda db: hooking.disable(db, hook, reason, now))
+
+    async def enable_hook(self, hook: str) -> Hook:
+        return await self._write(lambda db: hooking.enable(db, hook))
+
+    async def rotate_hook(self, hook: str, key: str, now: int) -> Hook:
+        return await self._write(lambda db: hooking.rotate(db, hook, key, now))
+
+    async def say_to_hook(self, hook: str, message: str, kind: str, now: int) -> HookMessage:
+        return await self._write(lambda db: hooking.say(db, hook, message, kind, now))
+
+    async def messages(
+        self, hook: str, limit: int, before: int | None = None, message: str | None = None
+    ) -> list[HookMessage]:
+        return await self._read(lambda db: hooking.messages(db, hook, limit, before, message))
+
+    async def replay_messages(
+        self, hook: str, now: int, since: int = 0, message: str | None = None
+    ) -> int:
+        return await self._write(lambda db: hooking.replay(db, hook, now, since, message))
+
+    async def hook_outlook(self, key: str) -> HookOutlook:
+        return await self._read(lambda db: hooking.outlook(db, key))
+
+    async def messages_due(
+        self, key: str, now: int, each: int, holding: Sequence[int] = ()
+    ) -> list[DueMessage]:
+        return await self._read(lambda db: hooking.due(db, key, now, each, holding))
+
+    async def settle_messages(
+        self, fence: Fence, results: Sequence[MessageSettlement], policy: HookPolicy, now: int
+    ) -> list[Hook]:
+        return await self._write(lambda db: hooking.settle(db, fence, results, policy, now))
 
     # -- lifeline --------------------------------------------------------------------------
 
@@ -260,6 +340,57 @@ class PostgresStore:
 
     async def prune(self, before: int, limit: int) -> int:
         return await self._write(lambda db: managing.prune(db, before, limit))
+
+    # -- series ----------------------------------------------------------------------------
+
+    async def keep_series(
+        self,
+        series: Series,
+        signed: Sequence[tuple[int, NewJob]],
+        now: int,
+        most: int | None = None,
+    ) -> Admission:
+        return await self._write(
+            lambda db: recurring.keep(db, series, signed, now, db.known_urls, most),
+            always,
+            numbers=len(signed),
+        )
+
+    async def series(self, name: str) -> Series:
+        return await self._read(lambda db: recurring.named(db, name))
+
+    async def series_page(self, pubkey: str | None, limit: int, after: str = "") -> list[Series]:
+        return await self._read(lambda db: recurring.page(db, pubkey, limit, after))
+
+    async def series_due(self, until: int, limit: int) -> list[Series]:
+        return await self._read(lambda db: recurring.due(db, until, limit))
+
+    async def next_series(self) -> int | None:
+        found: int | None = await self._read(lambda db: db.scalar("series_next"))
+        return found
+
+    async def occurrences(self, name: str, since: int, until: int, limit: int) -> list[Occurrence]:
+        return await self._read(lambda db: recurring.occurrences(db, name, since, until, limit))
+
+    async def occur(self, fence: Fence, occurring: Occurring, now: int) -> Admission | None:
+        return await self._write(
+            lambda db: recurring.occur(db, fence, occurring, now, db.known_urls),
+            always,
+            numbers=int(occurring.job is not None),
+        )
+
+    async def skip_occurrence(self, seen: Series, at: int, now: int) -> list[JobChange]:
+        return await self._write(lambda db: recurring.skip(db, seen, at, now), always)
+
+    async def edit_occurrence(self, seen: Series, at: int, template: Template) -> None:
+        await self._write(lambda db: recurring.edit(db, seen, at, template), always)
+
+    async def move_series(
+        self, seen: Series, state: SeriesState, next_at: int | None, passed: int, now: int
+    ) -> list[JobChange]:
+        return await self._write(
+            lambda db: recurring.move(db, seen, state, next_at, passed, now), always
+        )
 
     # -- people ----------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ _IN_FULL = """
 SELECT (SELECT count(*) FROM idempotency WHERE full_key IS NULL)
   + (SELECT count(*) FROM addresses WHERE full_address IS NULL AND event_id IS NOT NULL)
 """
-_NUMBERED = ("destinations", "story")
+_NUMBERED = {"destinations": "id", "story": "id", "hook_messages": "number"}
 
 
 @asynccontextmanager
@@ -111,9 +111,11 @@ class DatabaseEnd:
 
     async def commit(self) -> None:
         with translated(self._shown):
-            for name in _NUMBERED:
-                sequence = f"pg_get_serial_sequence('{name}', 'id')"
-                await self._connection.execute(f"SELECT setval({sequence}, max(id)) FROM {name}")  # noqa: S608 - ours
+            for name, number in _NUMBERED.items():
+                sequence = f"pg_get_serial_sequence('{name}', '{number}')"
+                await self._connection.execute(
+                    f"SELECT setval({sequence}, max({number})) FROM {name}"  # noqa: S608 - ours
+                )
             await self._keep()
 
     async def _keep(self) -> None:

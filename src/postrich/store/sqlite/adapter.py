@@ -13,6 +13,7 @@ import msgspec
 from postrich.errors import StoreError
 from postrich.model.delivery import NO_FLOORS, Claimed, Fence, Floors, Parcel
 from postrich.model.event import Event
+from postrich.model.hook import DueMessage, Hook, HookMessage, HookOutlook, MessageSettlement
 from postrich.model.job import (
     Chapter,
     Job,
@@ -26,17 +27,32 @@ from postrich.model.job import (
     Unsigned,
 )
 from postrich.model.relay import RelayHealth
+from postrich.model.series import Occurrence, Occurring, Series, SeriesState, Template
+from postrich.rules.hooks import HookPolicy
 from postrich.rules.precedence import Cancellation
-from postrich.store.port import Admission, Backlog, KeptList, LeaseInfo, Results, Work, WorkerInfo
+from postrich.store.port import (
+    Admission,
+    Backlog,
+    KeptList,
+    LeaseInfo,
+    Results,
+    Scheduled,
+    Work,
+    WorkerInfo,
+)
+from postrich.store.schedule_verbs import ScheduleVerbs, never
 from postrich.store.sqlite import settling
 from postrich.store.sqlite.connection import Database, open_reader, open_writer, translated
 from postrich.store.sqlite.writer import Writer
 from postrich.store.verbs import (
     accepting,
+    hooking,
     listing,
     managing,
     moving,
     reading,
+    recurring,
+    scheduling,
     signing,
     staging,
 )
@@ -47,7 +63,7 @@ READERS = 2
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(ScheduleVerbs):
     """One outbox file. Use `await SqliteStore.open(path)`; needs a running event loop."""
 
     def __init__(self, path: str, database: Database) -> None:
@@ -58,6 +74,9 @@ class SqliteStore:
             path,
             {
                 "accept": lambda db, items: list(accepting.accept(db, items, self._known_urls)),
+                "schedule": lambda db, calls: list(
+                    scheduling.schedule(db, calls, self._known_urls)
+                ),
                 "settle": lambda db, items: list(settling.settle(db, items)),
             },
             on_rollback=self._known_urls.clear,
@@ -100,9 +119,21 @@ class SqliteStore:
         with translated(self.path):
             return query(database)
 
-    async def _write(self, action: Callable[[Database], T]) -> T:
+    async def _write(
+        self,
+        action: Callable[[Database], T],
+        hints: Callable[[T], bool] = never,  # noqa: ARG002 - who shares a file polls `changed`
+        numbers: int = 0,  # noqa: ARG002 - they are taken within the transaction
+    ) -> T:
         answer: T = await self._writer.submit(action)
         return answer
+
+    async def _schedule(self, call: scheduling.Call) -> Scheduled:
+        answer: Scheduled = await self._writer.submit(call, "schedule")
+        return answer
+
+    def _urls_of(self, _: Database) -> moving.KnownUrls:
+        return self._known_urls
 
     # -- accept ----------------------------------------------------------------------------
 
@@ -245,6 +276,54 @@ class SqliteStore:
     async def where_sent(self, request: Cancellation) -> list[str]:
         return await self._read(lambda db: listing.where_sent(db, request))
 
+    # -- hooks -----------------------------------------------------------------------------
+
+    async def keep_hook(self, hook: Hook) -> None:
+        await self._write(lambda db: hooking.keep(db, hook))
+
+    async def hooks(
+        self, ids: Sequence[str] | None = None, pubkey: str | None = None
+    ) -> list[Hook]:
+        return await self._read(lambda db: hooking.hooks(db, ids, pubkey))
+
+    async def remove_hook(self, hook: str) -> None:
+        await self._write(lambda db: hooking.remove(db, hook))
+
+    async def disable_hook(self, hook: str, reason: str, now: int) -> Hook:
+        return await self._write(lambda db: hooking.disable(db, hook, reason, now))
+
+    async def enable_hook(self, hook: str) -> Hook:
+        return await self._write(lambda db: hooking.enable(db, hook))
+
+    async def rotate_hook(self, hook: str, key: str, now: int) -> Hook:
+        return await self._write(lambda db: hooking.rotate(db, hook, key, now))
+
+    async def say_to_hook(self, hook: str, message: str, kind: str, now: int) -> HookMessage:
+        return await self._write(lambda db: hooking.say(db, hook, message, kind, now))
+
+    async def messages(
+        self, hook: str, limit: int, before: int | None = None, message: str | None = None
+    ) -> list[HookMessage]:
+        return await self._read(lambda db: hooking.messages(db, hook, limit, before, message))
+
+    async def replay_messages(
+        self, hook: str, now: int, since: int = 0, message: str | None = None
+    ) -> int:
+        return await self._write(lambda db: hooking.replay(db, hook, now, since, message))
+
+    async def hook_outlook(self, key: str) -> HookOutlook:
+        return await self._read(lambda db: hooking.outlook(db, key))
+
+    async def messages_due(
+        self, key: str, now: int, each: int, holding: Sequence[int] = ()
+    ) -> list[DueMessage]:
+        return await self._read(lambda db: hooking.due(db, key, now, each, holding))
+
+    async def settle_messages(
+        self, fence: Fence, results: Sequence[MessageSettlement], policy: HookPolicy, now: int
+    ) -> list[Hook]:
+        return await self._write(lambda db: hooking.settle(db, fence, results, policy, now))
+
     # -- lifeline --------------------------------------------------------------------------
 
     async def expire(self, now: int, limit: int) -> list[JobChange]:
@@ -255,6 +334,51 @@ class SqliteStore:
 
     async def prune(self, before: int, limit: int) -> int:
         return await self._write(lambda db: managing.prune(db, before, limit))
+
+    # -- series ----------------------------------------------------------------------------
+
+    async def keep_series(
+        self,
+        series: Series,
+        signed: Sequence[tuple[int, NewJob]],
+        now: int,
+        most: int | None = None,
+    ) -> Admission:
+        return await self._write(
+            lambda db: recurring.keep(db, series, signed, now, self._known_urls, most)
+        )
+
+    async def series(self, name: str) -> Series:
+        return await self._read(lambda db: recurring.named(db, name))
+
+    async def series_page(self, pubkey: str | None, limit: int, after: str = "") -> list[Series]:
+        return await self._read(lambda db: recurring.page(db, pubkey, limit, after))
+
+    async def series_due(self, until: int, limit: int) -> list[Series]:
+        return await self._read(lambda db: recurring.due(db, until, limit))
+
+    async def next_series(self) -> int | None:
+        found: int | None = await self._read(lambda db: db.scalar("series_next"))
+        return found
+
+    async def occurrences(self, name: str, since: int, until: int, limit: int) -> list[Occurrence]:
+        return await self._read(lambda db: recurring.occurrences(db, name, since, until, limit))
+
+    async def occur(self, fence: Fence, occurring: Occurring, now: int) -> Admission | None:
+        return await self._write(
+            lambda db: recurring.occur(db, fence, occurring, now, self._known_urls)
+        )
+
+    async def skip_occurrence(self, seen: Series, at: int, now: int) -> list[JobChange]:
+        return await self._write(lambda db: recurring.skip(db, seen, at, now))
+
+    async def edit_occurrence(self, seen: Series, at: int, template: Template) -> None:
+        await self._write(lambda db: recurring.edit(db, seen, at, template))
+
+    async def move_series(
+        self, seen: Series, state: SeriesState, next_at: int | None, passed: int, now: int
+    ) -> list[JobChange]:
+        return await self._write(lambda db: recurring.move(db, seen, state, next_at, passed, now))
 
     # -- people ----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import apsw
 
@@ -62,6 +63,8 @@ class FileEnd:
     async def commit(self) -> None:
         """The file gives the number after the largest by itself."""
         with translated(self._path):
+            if self._database.read(list[Any], "hooks_of", ids=None, pubkey=None):
+                self._database.run("hooks_watch")
             self._database.script("COMMIT")
 
     def _query(self, sql: str) -> apsw.Cursor:

@@ -71,6 +71,7 @@ def prune(database: Database, before: int, limit: int) -> int:
     jobs = database.read(list[int], "prune_candidates", before=before, limit=limit)
     if jobs:
         database.run("prune_jobs", jobs=jobs)
+    database.run("hook_prune", before=before, limit=limit)
     return len(jobs)
 
 

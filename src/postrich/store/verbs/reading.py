@@ -75,9 +75,10 @@ def select(
 ) -> list[Selected]:
     """The jobs that a filter means, newest first. Named jobs are looked up, not searched for."""
     named = {"jobs": which.jobs} if which.jobs else {}
+    by = "select_of_author" if which.pubkey else "select_jobs"
     return database.read(
         list[Selected],
-        "select_named" if named else "select_jobs",
+        "select_named" if named else by,
         **named,
         before=before,
         states=which.states or None,

@@ -55,6 +55,9 @@ def route(
     check_lease(database, fence)
     numbers = [routed.item.job for routed in jobs]
     legal = {f.job for f in standings(database, numbers) if f.state in _ROUTABLE}
+    timed = [routed.item.job for routed in jobs if routed.item.due_at is not None]
+    if timed:  # somebody gave it a later hour meanwhile: never early (F3)
+        legal -= database.read(set[int], "due_later", jobs=timed, now=now)
     changes, held = _hold(database, legal, now)
     intern(database, (target for routed in jobs for target in routed.targets), known_urls)
     groups: RouteGroups = {}

@@ -3,6 +3,7 @@ WITH i AS (DELETE FROM identities WHERE event_id = ANY(ARRAY(
     SELECT event_id FROM jobs WHERE id = ANY(:jobs::bigint[])
     UNION ALL SELECT event_id FROM job_history WHERE id = ANY(:jobs::bigint[])))),
   k AS (DELETE FROM idempotency WHERE job = ANY(:jobs::bigint[])),
+  o AS (DELETE FROM posts WHERE job = ANY(:jobs::bigint[])),
   p AS (DELETE FROM payloads WHERE job = ANY(:jobs::bigint[])),
   r AS (DELETE FROM inboxes WHERE job = ANY(:jobs::bigint[])),
   s AS (DELETE FROM story WHERE job = ANY(:jobs::bigint[])),

@@ -2,6 +2,7 @@
 DELETE FROM identities WHERE event_id IN (
   SELECT event_id FROM all_jobs WHERE id IN (SELECT value FROM json_each(:jobs)));
 DELETE FROM idempotency WHERE job IN (SELECT value FROM json_each(:jobs));
+DELETE FROM posts WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM payloads WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM inboxes WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM story WHERE job IN (SELECT value FROM json_each(:jobs));

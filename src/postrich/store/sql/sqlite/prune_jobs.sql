@@ -4,7 +4,9 @@ UPDATE identities SET ended = h.state FROM job_history AS h
 WHERE h.id IN (SELECT value FROM json_each(:jobs)) AND h.state <> 'published'
   AND identities.event_id = h.event_id;
 DELETE FROM delivery_history WHERE job IN (SELECT value FROM json_each(:jobs));
+DELETE FROM posts WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM payloads WHERE job IN (SELECT value FROM json_each(:jobs));
+DELETE FROM occurrences WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM inboxes WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM story WHERE job IN (SELECT value FROM json_each(:jobs));
 DELETE FROM dependencies WHERE job IN (SELECT value FROM json_each(:jobs));

@@ -1,0 +1,1 @@
+"""The HTTP door: the scheduling service, and all of the queue, for programs and pages."""

@@ -1,0 +1,3 @@
+-- Forget old answers.
+DELETE FROM answers WHERE (caller, key) IN (
+  SELECT caller, key FROM answers WHERE at < :before::bigint ORDER BY at LIMIT :limit::bigint);

@@ -1,0 +1,4 @@
+-- The hook's next secret. The one before it counts for a while, if it has the same master.
+UPDATE hooks SET generation = generation + 1, key = :key::text,
+  rotated_at = CASE key WHEN :key THEN :now::bigint END
+WHERE id = :id::text;

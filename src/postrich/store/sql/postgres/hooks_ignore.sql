@@ -1,0 +1,2 @@
+-- Nothing to do: without hooks the triggers do nothing.
+SELECT 1;

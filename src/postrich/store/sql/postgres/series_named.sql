@@ -1,0 +1,4 @@
+-- The series of that name, in full: [pubkey, id, …].
+SELECT encode(pubkey, 'hex'), id, recurrence, zone, template, terms, starts_at,
+  kept_at, until, count, missed, state, made, passed, next_at, last_at, revision
+FROM series WHERE id = :id::text;

@@ -1,0 +1,3 @@
+-- Queue a message that tells of no job.
+INSERT INTO hook_messages (id, hook, pubkey, kind, next_at, created_at)
+SELECT :id, h.id, h.pubkey, :kind, :now, :now FROM hooks AS h WHERE h.id = :hook;
