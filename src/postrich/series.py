@@ -98,7 +98,7 @@ class SeriesDesk:
         missed: Missed = Missed.SKIP,
         most: int | None = None,
     ) -> Series:
-        """Keep a series: a template that is signed when it is due, or signed events, one for
+        """Keep a series: a template that is signed in time, or signed events, one for
         each occurrence. Without `starts_at` it begins with the next full minute.
 
         `most`: so many posts of its author may wait for their hour, signed events included.

@@ -1,7 +1,7 @@
 """`schedule add --every` and `schedule series`: posts that come again and again.
 
 Promises: what is answered is on disk; times are said in the series' own zone, whose clocks it
-keeps. Each occurrence is signed when it is due, by whoever can sign then.
+keeps. Each occurrence is signed within the hour before, by whoever can sign then.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ async def add_series(
         return 0
     say(f"✓ kept as {series.id}: {plain(series.recurrence)} ({series.zone})", "green")
     _say_coming(coming, series, now)
-    say("  Each is signed when it is due: `postrich serve` must run then, and be able to sign.")
+    say(
+        "  Each is signed within the hour before: `postrich serve` must run then, and be able to"
+        " sign."
+    )
     return 0
 
 
